@@ -68,12 +68,12 @@ class Block:
     expected: str = ""
     """What the page shows is printed."""
     again: bool = False
-    """Whether they are repeated until that is printed."""
+    """True if they are repeated until that is printed."""
     compared: bool = True
-    """Whether that is what is printed; else anything is, but not nothing."""
+    """True if that is what is printed; else anything is, but not nothing."""
 
     def held(self, output: str) -> bool:
-        """Whether this output is one that the page promises."""
+        """Return whether this output is one that the page promises."""
         return matches(self.expected, output) if self.compared else bool(output.strip())
 
 
@@ -167,7 +167,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def matches(expected: str, actual: str) -> bool:
-    """Whether an output is as a page shows it."""
+    """Return whether an output is as a page shows it."""
     lines = [line.split() for line in expected.strip().splitlines()]
     pattern = "".join(r"(?:[^\n]*\n)*?" if line == ["…"] else _of_line(line) for line in lines)
     shown = "".join(f"{line.strip()}\n" for line in actual.strip().splitlines())

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import is_hypothesis_test
 
 SOAK: Final = os.environ.get("HEADROOM_SOAK", "") not in ("", "0")
-"""Whether this is `make soak`: many inputs, new ones in every run. What failed once is tried first the next time."""
+"""True if this is `make soak`: many inputs, new ones in every run. What failed once is tried first the next time."""
 ROUNDS: Final = 100
 """As many rounds make up all inputs."""
 UNTIL: Final = float(os.environ.get("HEADROOM_SOAK_UNTIL", "inf"))

@@ -28,5 +28,5 @@ def test_unclosed_socket_fails_its_own_test(tmp_path: Path) -> None:
     run = subprocess.run([*command, f"--rootdir={tmp_path}", str(tmp_path)], cwd=ROOT, capture_output=True, check=False)
     said = run.stdout.decode()
     errors = [line.partition(" - ")[0] for line in said.splitlines() if line.startswith("ERROR ")]
-    assert [each.rpartition("::")[2] for each in errors] == ["test_leaks"], said
+    assert [error.rpartition("::")[2] for error in errors] == ["test_leaks"], said
     assert "2 passed, 1 error" in said

@@ -31,5 +31,5 @@ def recorded(unpacked: Callable[[str], Path], tmp_path: Path) -> Make:
 
 @pytest.fixture
 def machine(recorded: Make) -> RecordedMachine:
-    """One with ten pods."""
+    """A with ten pods."""
     return recorded("v2-systemd")

@@ -39,8 +39,8 @@ class MadeStore:
 
     def windows(self, metric: str, start: float, end: float) -> Mapping[str, Series]:
         """Samples with start < time <= end, by entity."""
-        found = {name: self.window(metric, name, start, end) for kind, name in self.content if kind == metric}
-        return {name: series for name, series in found.items() if series.times.size}
+        result = {name: self.window(metric, name, start, end) for kind, name in self.content if kind == metric}
+        return {name: series for name, series in result.items() if series.times.size}
 
     def window(self, metric: str, entity: str, start: float, end: float) -> Series:
         series = self.content.get((metric, entity), EMPTY)
@@ -133,8 +133,8 @@ class SlotStore:
         self.content: dict[str, dict[str, Series]] = {}
 
     def windows(self, metric: str, start: float, end: float) -> Mapping[str, Series]:
-        found = self.content.get(metric, {})
-        return {name: series for name, series in found.items() if start < series.times[0] <= end}
+        result = self.content.get(metric, {})
+        return {name: series for name, series in result.items() if start < series.times[0] <= end}
 
     def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, Series]:
         del metric, start, end, entities
@@ -154,11 +154,11 @@ class LongRun:
     now: float = SLOT_START
 
     def slot(self, usage: Mapping[str, float], pods: Sequence[PodRef], system: float = 0.0) -> None:
-        """One slot of constant usage: that many cores, and as many GiB, by pod."""
+        """A slot of constant usage: that many cores, and as many GiB, by pod."""
         self.measured({**usage, SYS: system, NODE: system + sum(usage.values())}, pods)
 
     def measured(self, values_of_all: Mapping[str, float], pods: Sequence[PodRef]) -> None:
-        """One slot in which these were measured, by entity."""
+        """A slot in which these were measured, by entity."""
         times = self.now + np.arange(30.0, SLOT, 60.0)
         for metric, scale in ((CPU, 1.0), (MEMORY, float(GIB))):
             self.store.content[metric] = {
@@ -174,11 +174,11 @@ class LongRun:
 
 def highest(windows: PeakWindows, rows: IntArray, seconds: float) -> FloatArray:
     """Each row's own highest average in the window, NaN where there is none."""
-    found: FloatArray = np.fmax.reduce(windows.recent(rows, seconds), axis=1, initial=np.nan).astype(np.float64)
-    return found
+    result: FloatArray = np.fmax.reduce(windows.recent(rows, seconds), axis=1, initial=np.nan).astype(np.float64)
+    return result
 
 
 def covered_seconds(windows: PeakWindows, rows: IntArray, seconds: float) -> FloatArray:
-    """How much of the window each row has averages for. [s]"""
-    found: FloatArray = SLOT_SECONDS * np.count_nonzero(~np.isnan(windows.recent(rows, seconds)), axis=1)
-    return found
+    """Return how much of the window each row has averages for. [s]"""
+    result: FloatArray = SLOT_SECONDS * np.count_nonzero(~np.isnan(windows.recent(rows, seconds)), axis=1)
+    return result

@@ -16,7 +16,7 @@ def shown(folder: Path) -> dict[str, Any]:
 
 
 def gaps(interval: Mapping[str, Any], uid: str, metric: str = "cpu") -> list[str]:
-    return [one["reason"] for one in interval["gaps"] if (one["uid"], one["metric"]) == (uid, metric)]
+    return [gap["reason"] for gap in interval["gaps"] if (gap["uid"], gap["metric"]) == (uid, metric)]
 
 
 class Made:
@@ -48,5 +48,5 @@ class Made:
         return root
 
     def interval(self, name: str = "t000-t001") -> dict[str, Any]:
-        found: dict[str, Any] = shown(self.folder)["intervals"][name]
-        return found
+        result: dict[str, Any] = shown(self.folder)["intervals"][name]
+        return result

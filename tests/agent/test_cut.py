@@ -44,14 +44,14 @@ def _policies() -> list[PredictPolicy]:
 
 def _assert_same(left: Trainer, right: Trainer, *, index: bool = True) -> None:
     """Everything that two learners know is the same, to the last bit; only the numbers of the rows may differ."""
-    found, expected = left.checkpoints(), right.checkpoints()
+    result, expected = left.checkpoints(), right.checkpoints()
     names = SUMS if index else SUMS - {"training/roster"}
-    assert {name: found[name] for name in names} == {name: expected[name] for name in names}
-    entities = list(unpack(found["training/roster"])[0]["everyone"]["members"])
+    assert {name: result[name] for name in names} == {name: expected[name] for name in names}
+    entities = list(unpack(result["training/roster"])[0]["everyone"]["members"])
     for metric, history in left.histories.items():
         ours, theirs = history.windows, right.histories[metric].windows
         np.testing.assert_array_equal(ours.held, theirs.held)
-        rows, others = ([trainer.row(one) for one in entities] for trainer in (left, right))
+        rows, others = ([trainer.row(entity) for entity in entities] for trainer in (left, right))
         np.testing.assert_array_equal(
             ours.read(np.array(rows, dtype=np.intp), ours.held), theirs.read(np.array(others, dtype=np.intp), ours.held)
         )

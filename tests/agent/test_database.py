@@ -56,14 +56,14 @@ def run(data_dir: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Callable[
 
 
 def test_stats_count_samples_once_with_their_size_and_range(run: Callable[..., str]) -> None:
-    found: dict[str, Any] = json.loads(run("stats", "-o", "json"))
-    rows = {row["name"]: row for row in found["resolutions"]}
+    result: dict[str, Any] = json.loads(run("stats", "-o", "json"))
+    rows = {row["name"]: row for row in result["resolutions"]}
     assert rows["recent"]["points"] + rows["samples"]["points"] == 4 * TICKS + 2 * 300
     assert rows["samples"]["bytesPerPoint"] < 2
     assert (rows["samples"]["first"], rows["recent"]["last"]) == (START, LAST)
-    assert found["series"] == 6
-    assert (found["checkpoints"], found["checkpointBytes"]) == (1, 100)
-    assert found["fileBytes"] >= found["usedBytes"] > 0
+    assert result["series"] == 6
+    assert (result["checkpoints"], result["checkpointBytes"]) == (1, 100)
+    assert result["fileBytes"] >= result["usedBytes"] > 0
     table = run("stats")
     assert "bytes/point" in table
     assert "2023-11-14T22:15:00.000Z" in table

@@ -32,10 +32,10 @@ def test_system_is_the_rest_of_the_node_or_a_gap(
     samples = [
         Sample(*one, NOW, value) for one, value in {**node, **pods}.items() if one[1] != NODE or one[0] not in gaps
     ]
-    collected = CollectionResult(samples, [Missing(*one) for one in missing], pods_listed=listed)
-    found = derived.system(collected, NOW)
-    assert found.samples == [Sample(metric, SYS, NOW, value) for metric, value in system.items()]
-    assert found.missing == [Missing(metric, SYS, INPUT_MISSING) for metric in (CPU, MEMORY) if metric not in system]
+    collected = CollectionResult(samples, [Missing(*gap) for gap in missing], pods_listed=listed)
+    result = derived.system(collected, NOW)
+    assert result.samples == [Sample(metric, SYS, NOW, value) for metric, value in system.items()]
+    assert result.missing == [Missing(metric, SYS, INPUT_MISSING) for metric in (CPU, MEMORY) if metric not in system]
 
 
 @given(st.floats(0, 1e6), st.lists(st.floats(0, 1e6)))

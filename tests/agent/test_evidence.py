@@ -42,22 +42,22 @@ def test_empty_node(model: str) -> None:
     """No pods at all: Prod's peak is 0, nothing is reclaimable, and the system is known: 0.3 * 1.1 = 0.33 cores."""
     node = LongRun()
     node.hours(2.2, {}, [], system=0.3)
-    found = _predicted(node, [], model)
-    assert found.reclaimable == {CPU: 0, MEMORY: 0}
-    assert found.classes["prod"].peak == {CPU: 0, MEMORY: 0}
+    result = _predicted(node, [], model)
+    assert result.reclaimable == {CPU: 0, MEMORY: 0}
+    assert result.classes["prod"].peak == {CPU: 0, MEMORY: 0}
     if model != "percentile":  # which answers with the end of a histogram's bucket
-        assert found.classes[SYS].peak[CPU] == pytest.approx(330, abs=1)  # rounded up
-    assert (found.readiness.ready, found.readiness.reason) == (True, "NoProdPods")
+        assert result.classes[SYS].peak[CPU] == pytest.approx(330, abs=1)  # rounded up
+    assert (result.readiness.ready, result.readiness.reason) == (True, "NoProdPods")
 
 
 def test_all_cold() -> None:
     """Two cold pods count at their requests of 4 and 2 cores: 4 + 2 - 6 = 0, however little they use."""
     node, pods = LongRun(), [_prod("a", 4.0), _prod("b", 2.0)]
     node.hours(1.8, {"a": 0.5, "b": 0.1}, pods)
-    found = _predicted(node, pods)
-    assert found.classes["prod"].peak[CPU] == 6000
-    assert found.reclaimable[CPU] == 0
-    assert found.readiness.reason == "CollectingHistory"
+    result = _predicted(node, pods)
+    assert result.classes["prod"].peak[CPU] == 6000
+    assert result.reclaimable[CPU] == 0
+    assert result.readiness.reason == "CollectingHistory"
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_margin_on_measured_and_ratio_on_warm_only() -> None:
     node, pods = LongRun(), [_prod("a", 4.0), _prod("b", 3.0)]
     node.hours(2.2, {"a": 1.0}, pods[:1])
     node.hours(0.25, {"a": 1.0, "b": 0.1}, pods)
-    found = _predicted(node, pods)
-    assert found.classes["prod"].peak[CPU] == 4100
-    assert found.reclaimable[CPU] == 2900
+    result = _predicted(node, pods)
+    assert result.classes["prod"].peak[CPU] == 4100
+    assert result.reclaimable[CPU] == 2900
     assert _predicted(node, pods, reclaim_ratio_percent=80).reclaimable[CPU] == 2100
 
 
@@ -97,20 +97,20 @@ def test_departed_pods(model: str, peak: int) -> None:
     node, pods = LongRun(), [_prod("a", 4.0), _prod("gone", 8.0)]
     node.hours(2.2, {"a": 1.0, "gone": 6.0}, pods)
     node.hours(0.25, {"a": 1.0}, pods[:1])
-    found = _predicted(node, pods[:1], model)
-    assert found.classes["prod"].peak[CPU] == peak
-    assert found.reclaimable[CPU] == 4000 - peak
+    result = _predicted(node, pods[:1], model)
+    assert result.classes["prod"].peak[CPU] == peak
+    assert result.reclaimable[CPU] == 4000 - peak
 
 
 def test_one_sample() -> None:
-    """One sample is no spread to know, even where no time is asked for: the pod counts at its request."""
+    """A sample is no spread to know, even where no time is asked for: the pod counts at its request."""
     node, pods = LongRun(), [_prod("a", 4.0)]
     node.slot({"a": 1.0}, pods)
-    found = _predicted(node, pods, cold_start_period_seconds=0)
-    assert (found.classes["prod"].peak[CPU], found.warm) == (4000, 0)
+    result = _predicted(node, pods, cold_start_period_seconds=0)
+    assert (result.classes["prod"].peak[CPU], result.warm) == (4000, 0)
     node.slot({"a": 1.0}, pods)
-    found = _predicted(node, pods, cold_start_period_seconds=0)
-    assert (found.classes["prod"].peak[CPU], found.warm) == (1100, 1)
+    result = _predicted(node, pods, cold_start_period_seconds=0)
+    assert (result.classes["prod"].peak[CPU], result.warm) == (1100, 1)
 
 
 def test_three_days_away() -> None:
@@ -124,8 +124,8 @@ def test_three_days_away() -> None:
     assert after["observed"] == before["observed"] + 12 * SLOT
     # On the wall clock 3 days are 6 half-lives of CPU, and the last hour would weigh most: a mean of 1.2.
     assert after["mean"] == pytest.approx(1.93, abs=0.01)
-    found = _predicted(node, pods)
-    assert (found.warm, found.classes["prod"].peak[CPU]) == (1, 2200)
+    result = _predicted(node, pods)
+    assert (result.warm, result.classes["prod"].peak[CPU]) == (1, 2200)
 
 
 def test_eight_days_away() -> None:
@@ -167,11 +167,11 @@ def test_system_above_reservation() -> None:
     """
     node, pods = LongRun(), [_prod("a", 14.0)]
     node.hours(2.2, {"a": 1.0}, pods, system=1.0)
-    found = _predicted(node, pods)
-    assert found.terms[CPU].system_extra == pytest.approx(600.0)
-    assert found.terms[CPU].slack == pytest.approx(1500.0)
-    assert found.reclaimable[CPU] == 12_900
-    assert found.prod_peak[CPU] == 2200
+    result = _predicted(node, pods)
+    assert result.terms[CPU].system_extra == pytest.approx(600.0)
+    assert result.terms[CPU].slack == pytest.approx(1500.0)
+    assert result.reclaimable[CPU] == 12_900
+    assert result.prod_peak[CPU] == 2200
     full = [_prod("a", 15.5)]
     assert _predicted(node, full).reclaimable[CPU] == 13_800
 
@@ -185,8 +185,8 @@ def test_known_workload_is_warm() -> None:
     )
     node.hours(2.2, {"cart-1": 1.0}, [old])
     node.slot({"cart-2": 0.1}, [new])
-    found = _predicted(node, [new])
-    assert (found.warm, found.classes["prod"].peak[CPU], found.reclaimable[CPU]) == (1, 1100, 2900)
+    result = _predicted(node, [new])
+    assert (result.warm, result.classes["prod"].peak[CPU], result.reclaimable[CPU]) == (1, 1100, 2900)
 
 
 def test_young_workload_stays_cold() -> None:

@@ -55,7 +55,7 @@ def reclaimable(
 
 
 def at_most(less: Mapping[str, int], more: Mapping[str, int]) -> bool:
-    """Whether no resource has more, but for the last bits of 4-byte averages of what a whole node may use."""
+    """Return whether no resource has more, but for the last bits of 4-byte averages of what a whole node may use."""
     return all(less[metric] <= more[metric] + 1 + FACTS.capacity[metric] * 1e-6 for metric in more)
 
 

@@ -43,8 +43,8 @@ class World:
 
     @property
     def counted(self) -> tuple[float | None, list[str]]:
-        (found,) = (family.samples for family in self.metrics.clock_jumps.collect())
-        kinds = [one.labels["kind"] for one in found if one.value == 1 and one.name.endswith("_total")]
+        (result,) = (family.samples for family in self.metrics.clock_jumps.collect())
+        kinds = [one.labels["kind"] for one in result if one.value == 1 and one.name.endswith("_total")]
         return self.metrics.registry.get_sample_value("headroom_agent_ticks_late_total"), kinds
 
 
@@ -90,13 +90,13 @@ async def test_wall_clock_that_is_set_does_not_move_the_ticker(
 
 
 def test_clocks_that_diverge_slowly_jump_once_they_are_a_second_apart() -> None:
-    world, found = World(), []
+    world, result = World(), []
     for _ in range(25):
-        found.append(world.clocks.jump())
+        result.append(world.clocks.jump())
         world.run(1.0)
         world.wall += 0.1
-    assert [one[0] for one in found if one is not None] == [FORWARD, FORWARD]
-    assert found[0] is None
+    assert [one[0] for one in result if one is not None] == [FORWARD, FORWARD]
+    assert result[0] is None
 
 
 def test_clocks_of_a_machine_that_neither_sleeps_nor_is_set_run_alike() -> None:

@@ -42,7 +42,7 @@ def test_standalone_reports_once(recorded: Make, tmp_path: Path) -> None:
     resources = status["nodeMetric"]["nodeUsage"]["resources"]
     assert (resources["cpu"], resources["memory"] in (str(used), f"{used // 1024}Ki")) == ("0", True)
     assert len(status["podsMetric"]) == 10
-    assert {one["type"]: one["status"] for one in status["conditions"]}["Collecting"] == "True"
+    assert {condition["type"]: condition["status"] for condition in status["conditions"]}["Collecting"] == "True"
     with DatabaseReader.open(data / "agent.db") as database:
         known = PodMetadataStore()
         known.restore(checkpoints.load(database.connection))

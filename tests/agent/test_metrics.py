@@ -41,5 +41,5 @@ def test_losses_of_the_store_are_counted() -> None:
     metrics = Metrics()
     show_store(metrics, StoreSize(9, 8, 7, 6, unwritten_ticks=5, set_aside=4, damaged_chunks=3, dropped_blocks=2))
     names = ("bytes", "used_bytes", "series", "head_ticks", "unwritten_ticks", "files_set_aside", "damaged_chunks")
-    found = [metrics.registry.get_sample_value(f"headroom_agent_store_{name}") for name in (*names, "dropped_blocks")]
-    assert found == [9, 8, 7, 6, 5, 4, 3, 2]
+    result = [metrics.registry.get_sample_value(f"headroom_agent_store_{name}") for name in (*names, "dropped_blocks")]
+    assert result == [9, 8, 7, 6, 5, 4, 3, 2]

@@ -73,10 +73,10 @@ class Stage:
 
     def reported_at(self, *path: str) -> float:
         """A time in the status [seconds since 1970]; 0 while it is absent."""
-        found: Any = self.status()
+        result: Any = self.status()
         for name in path:
-            found = (found or {}).get(name)
-        return datetime.fromisoformat(found).astimezone(UTC).timestamp() if found else 0.0
+            result = (result or {}).get(name)
+        return datetime.fromisoformat(result).astimezone(UTC).timestamp() if result else 0.0
 
     def condition(self, name: str) -> dict[str, Any]:
         return next((dict(one) for one in self.status().get("conditions") or [] if one["type"] == name), {})
@@ -110,15 +110,15 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
         body = {**node, "status": {"capacity": amounts, "allocatable": amounts}}
         cluster.kubectl("create", "-f", "-", stdin=json.dumps(body))
-        found = Stage(cluster, tmp_path_factory.mktemp("outage"))
-        found.create()
-        found.start()
+        result = Stage(cluster, tmp_path_factory.mktemp("outage"))
+        result.create()
+        result.start()
         try:
-            yield found
+            yield result
         finally:
-            code = found.stop()
-        assert code == 0, found.said()
-        assert "Traceback" not in found.said()
+            code = result.stop()
+        assert code == 0, result.said()
+        assert "Traceback" not in result.said()
 
 
 def _times_said(stage: Stage, words: str, before: int = 0) -> int:

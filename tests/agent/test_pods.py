@@ -44,8 +44,8 @@ def test_mirror_pod_has_the_cgroup_of_its_static_pod() -> None:
     ("phase", "running", "terminal"), [("Pending", False, False), ("Succeeded", False, True), ("Failed", False, True)]
 )
 def test_only_a_running_pod_must_have_a_cgroup(phase: str, *, running: bool, terminal: bool) -> None:
-    found = read(phase=phase)
-    assert (found.running, found.terminal) == (running, terminal)
+    result = read(phase=phase)
+    assert (result.running, result.terminal) == (running, terminal)
 
 
 def test_mid_request_makes_mid() -> None:
@@ -76,5 +76,5 @@ def test_what_is_wrong_with_a_pod_is_named(metadata: dict[str, Any], spec: dict[
     ],
 )
 def test_pod_of_a_cgroup_has_the_tier_of_its_folder(folder: str, band: PriorityBand, qos: QoS) -> None:
-    found = pod_of_cgroup(PodCgroup("u", f"kubepods/{folder}/podu", folder))
-    assert (found.uid, found.band, found.qos, found.requests) == ("u", band, qos, {})
+    result = pod_of_cgroup(PodCgroup("u", f"kubepods/{folder}/podu", folder))
+    assert (result.uid, result.band, result.qos, result.requests) == ("u", band, qos, {})

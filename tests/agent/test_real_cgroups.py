@@ -63,10 +63,10 @@ def _hierarchies() -> list[Hierarchy]:
         pytest.skip("needs root, to make a cgroup of this machine's kernel")
     if layout.memory is None:
         pytest.skip("this machine's kernel has no memory controller")
-    found = [one for one in (layout.cpu, layout.throttling, layout.memory) if one is not None]
-    if not all(os.access(one.root, os.W_OK) for one in found):
+    result = [one for one in (layout.cpu, layout.throttling, layout.memory) if one is not None]
+    if not all(os.access(one.root, os.W_OK) for one in result):
         pytest.skip("the cgroup file system is mounted read-only")
-    return found
+    return result
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def busy_pod() -> Iterator[BusyPod]:
     hierarchies = _hierarchies()
     uid = str(uuid.uuid4())
     parent = f"headroom-test-{os.getpid()}"
-    roots = list(dict.fromkeys(os.path.realpath(one.root) for one in hierarchies))
+    roots = list(dict.fromkeys(os.path.realpath(hierarchy.root) for hierarchy in hierarchies))
     folders = [Path(root, parent, "kubepods/burstable", f"pod{uid}") for root in roots]
     command = [sys.executable, "-c", LOAD, str(ANON)]
     with contextlib.ExitStack() as stack:
@@ -124,7 +124,7 @@ def _collectors() -> dict[str, Collector]:
 
 
 def _value(collected: CollectionResult, metric: str, entity: str) -> float:
-    return next(one.value for one in collected.samples if (one.metric, one.entity) == (metric, entity))
+    return next(sample.value for sample in collected.samples if (sample.metric, sample.entity) == (metric, entity))
 
 
 def _go(pod: BusyPod) -> None:
@@ -199,7 +199,7 @@ def test_real_cgroup_that_comes_back_leaves_a_gap_and_no_wrong_number(busy_pod: 
     time.sleep(0.05)
     collected = collector.collect(Tick(time.time(), ()))
     assert Missing(CPU, busy_pod.uid, Gap.RECREATED) in collected.missing
-    assert all((one.metric, one.entity) != (CPU, busy_pod.uid) for one in collected.samples)
+    assert all((sample.metric, sample.entity) != (CPU, busy_pod.uid) for sample in collected.samples)
 
 
 def _limit(pod: BusyPod, milli: int) -> None:
@@ -233,7 +233,7 @@ def test_real_quota_throttles(busy_pod: BusyPod) -> None:
     _go(busy_pod)
     for _ in range(2):
         collected = collector.collect(Tick(time.time(), ()))
-        assert (CPU_THROTTLED, busy_pod.uid) not in {(one.metric, one.entity) for one in collected.samples}
+        assert (CPU_THROTTLED, busy_pod.uid) not in {(sample.metric, sample.entity) for sample in collected.samples}
         time.sleep(0.03)
     _limit(busy_pod, 50)
     _wait_for(lambda: _periods(busy_pod) >= 2)
@@ -260,9 +260,9 @@ def test_capture_of_this_machine_shows_what_the_process_used(busy_pod: BusyPod, 
     before, first, second, after = moments
     with tarfile.open(target) as archive:
         archive.extractall(tmp_path / "capture", filter="data")
-    found = replay.as_json(replay.replay(target))
-    assert found["detected"]["driver"] in ("systemd", "cgroupfs")
-    cores = found["intervals"]["t000-t001"]["pods"][busy_pod.uid]["cpuMilli"] / 1000
+    result = replay.as_json(replay.replay(target))
+    assert result["detected"]["driver"] in ("systemd", "cgroupfs")
+    cores = result["intervals"]["t000-t001"]["pods"][busy_pod.uid]["cpuMilli"] / 1000
     least = (second[0] - first[0]) / (after[1] - before[1])
     most = (after[0] - before[0]) / (second[1] - first[1])
     assert least * 0.95 <= cores <= most * 1.05

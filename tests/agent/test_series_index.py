@@ -25,89 +25,89 @@ def new_index() -> tuple[SeriesIndex, Table]:
 
 
 def test_fixed_entities_come_first() -> None:
-    found, _ = new_index()
-    assert [found.row(name) for name in FIXED] == [0, 1, 2, 3, 4, 5]
-    assert found.rows == 6
+    result, _ = new_index()
+    assert [result.row(name) for name in FIXED] == [0, 1, 2, 3, 4, 5]
+    assert result.rows == 6
 
 
 def test_row_of_a_forgotten_pod_is_cleared_for_the_next() -> None:
-    found, table = new_index()
-    found.update(START, [pod("a")])
+    result, table = new_index()
+    result.update(START, [pod("a")])
     table.known[6] = 5.0
     for seconds in (1.0, 200.0):
-        found.update(START + seconds, [])
-    assert found.row("a") is None
-    found.update(START + 201.0, [pod("b")])
-    assert (found.row("b"), table.known[6], found.rows) == (6, 0.0, 7)
+        result.update(START + seconds, [])
+    assert result.row("a") is None
+    result.update(START + 201.0, [pod("b")])
+    assert (result.row("b"), table.known[6], result.rows) == (6, 0.0, 7)
 
 
 def test_pod_whose_band_changes_counts_to_its_new_class() -> None:
-    found, _ = new_index()
+    result, _ = new_index()
     for band, name in ((PriorityBand.PROD, "prod"), (PriorityBand.MID, "mid"), (PriorityBand.NONE, "prod")):
-        found.update(START, [pod("a", band=band)])
-        assert found.entries["a"].class_name == name
+        result.update(START, [pod("a", band=band)])
+        assert result.entries["a"].class_name == name
 
 
 def test_late_workload_is_followed() -> None:
     """A pod that was here before it was listed continues its workload's history all the same, unless it knows more."""
     for own, kept in ((1.0, 5.0), (9.0, 9.0)):
-        found, table = new_index()
-        found.update(START, [pod("old", workload="shop/ReplicaSet/cart"), pod("new")])
-        old, new = found.row("old"), found.row("new")
+        result, table = new_index()
+        result.update(START, [pod("old", workload="shop/ReplicaSet/cart"), pod("new")])
+        old, new = result.row("old"), result.row("new")
         assert old is not None
         assert new is not None
         table.known |= {old: 5.0, new: own}
-        found.update(START + 1.0, [pod("new", workload="shop/ReplicaSet/cart")])
-        assert (found.row("new"), table.known[new]) == (new, kept)
+        result.update(START + 1.0, [pod("new", workload="shop/ReplicaSet/cart")])
+        assert (result.row("new"), table.known[new]) == (new, kept)
 
 
 def test_new_pod_continues_the_pod_of_its_workload_that_knows_most() -> None:
-    found, table = new_index()
-    found.update(START, [pod("a", workload="w"), pod("b", workload="w"), pod("c", workload="other")])
+    result, table = new_index()
+    result.update(START, [pod("a", workload="w"), pod("b", workload="w"), pod("c", workload="other")])
     table.known.update({6: 1.0, 7: 3.0, 8: 9.0})
-    found.update(START + 1.0, [pod("b", workload="w"), pod("d", workload="w")])
-    assert table.known[found.row("d") or 0] == 3.0
+    result.update(START + 1.0, [pod("b", workload="w"), pod("d", workload="w")])
+    assert table.known[result.row("d") or 0] == 3.0
 
 
 def test_ended_pod_replaces_history_of_its_workload_only_when_it_knew_more() -> None:
-    found, table = new_index()
+    result, table = new_index()
     for name, known in (("a", 5.0), ("b", 2.0), ("c", 7.0)):
-        found.update(START, [pod(name, workload="w")])
-        table.known[found.row(name) or 0] = known
-        found.update(START, [])
-    found.update(START + 200.0, [])
-    heirs = [entity for entity in found.entries if entity.startswith("workload:")]
+        result.update(START, [pod(name, workload="w")])
+        table.known[result.row(name) or 0] = known
+        result.update(START, [])
+    result.update(START + 200.0, [])
+    heirs = [entity for entity in result.entries if entity.startswith("workload:")]
     assert len(heirs) == 1
-    assert table.known[found.entries[heirs[0]].row] == 7.0
+    assert table.known[result.entries[heirs[0]].row] == 7.0
 
 
 def test_workloads_are_bounded() -> None:
-    found, table = new_index()
+    result, table = new_index()
     for number in range(4):
         now = START + 10.0 * number
-        found.update(now, [pod(str(number), workload=f"w{number}")])
-        table.known[found.row(str(number)) or 0] = 1.0
-        found.update(now, [])
-    found.update(START + 300.0, [])
-    assert sorted(found.entries)[-2:] == ["workload:w2", "workload:w3"]
-    assert len(found.entries) == len(FIXED) + 2
-    found.update(START + 2000.0, [])
-    assert tuple(found.entries) == FIXED
+        result.update(now, [pod(str(number), workload=f"w{number}")])
+        table.known[result.row(str(number)) or 0] = 1.0
+        result.update(now, [])
+    result.update(START + 300.0, [])
+    assert sorted(result.entries)[-2:] == ["workload:w2", "workload:w3"]
+    assert len(result.entries) == len(FIXED) + 2
+    result.update(START + 2000.0, [])
+    assert tuple(result.entries) == FIXED
 
 
 def test_pod_that_learned_nothing_leaves_nothing() -> None:
-    found, _ = new_index()
-    found.update(START, [pod("a", workload="w")])
-    found.update(START, [])
-    found.update(START + 200.0, [])
-    assert tuple(found.entries) == FIXED
+    result, _ = new_index()
+    result.update(START, [pod("a", workload="w")])
+    result.update(START, [])
+    result.update(START + 200.0, [])
+    assert tuple(result.entries) == FIXED
 
 
 def test_json_round_trip() -> None:
-    found, _ = new_index()
-    found.update(START, [pod("a", workload="w"), pod("b")])
-    found.update(START + 1.0, [pod("b")])
+    result, _ = new_index()
+    result.update(START, [pod("a", workload="w"), pod("b")])
+    result.update(START + 1.0, [pod("b")])
     again, _ = new_index()
-    again.from_json(found.to_json())
-    assert again.entries == found.entries
+    again.from_json(result.to_json())
+    assert again.entries == result.entries
     assert again.rows == 8

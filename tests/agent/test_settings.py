@@ -119,7 +119,7 @@ FLAGS = [one.flag for stage in options.stages(AgentSettings) for one in options.
 PATHS = {"KUBECONFIG", "DATA_DIR", "HOST_ROOT", "PROC", "CGROUP_ROOT", "KUBELET_CA"}  # these may be anything
 
 
-VARIABLES = {options.variable(PROG, flag) for flag in FLAGS} - {f"HEADROOM_AGENT_{each}" for each in PATHS}
+VARIABLES = {options.variable(PROG, flag) for flag in FLAGS} - {f"HEADROOM_AGENT_{path}" for path in PATHS}
 
 
 @pytest.mark.parametrize("name", sorted(VARIABLES))

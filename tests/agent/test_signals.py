@@ -94,8 +94,8 @@ def test_stop_among_compactions_leaves_ticks_once_and_in_order(recorded: Make, t
 
 
 def _counted(address: str, name: str) -> float:
-    found = re.search(rf"^headroom_agent_{name} (\S+)$", get(f"{address}/metrics")[1], re.MULTILINE)
-    return float(found[1]) if found else 0.0
+    result = re.search(rf"^headroom_agent_{name} (\S+)$", get(f"{address}/metrics")[1], re.MULTILINE)
+    return float(result[1]) if result else 0.0
 
 
 HANGING = """

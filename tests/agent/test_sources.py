@@ -27,9 +27,9 @@ def _pod(uid: str, phase: str = "Running") -> dict[str, Any]:
 
 @pytest.fixture
 def tree(machine: RecordedMachine) -> CgroupTree:
-    found = CgroupTree(detect(machine.live / "sys/fs/cgroup"))
-    found.locate()
-    return found
+    result = CgroupTree(detect(machine.live / "sys/fs/cgroup"))
+    result.locate()
+    return result
 
 
 def sent(pod: object) -> dict[str, Any]:
@@ -94,8 +94,8 @@ def test_pods_on_no_list_are_prod_without_requests(tree: CgroupTree) -> None:
 
 
 def test_machine_is_a_node_of_its_own_size(machine: RecordedMachine) -> None:
-    found = MachineNode(HostPaths.under(machine.live)).resources
-    assert found.capacity == found.allocatable == {"cpu": 2000, "memory": 1547177984}
+    result = MachineNode(HostPaths.under(machine.live)).resources
+    assert result.capacity == result.allocatable == {"cpu": 2000, "memory": 1547177984}
     assert MachineNode(HostPaths.under("/nowhere")).resources.capacity == {}
 
 
@@ -130,9 +130,9 @@ def _node(**annotations: str) -> dict[str, Any]:
 def test_amounts_of_a_node(
     annotations: dict[str, str], allocatable: dict[str, int], reservation: dict[str, int]
 ) -> None:
-    found, problems = read_node(_node(**annotations))
-    assert (found.allocatable, found.reservation, problems) == (allocatable, reservation, ())
-    assert found.capacity == {"cpu": 4000, "memory": 9 * GIB}
+    result, problems = read_node(_node(**annotations))
+    assert (result.allocatable, result.reservation, problems) == (allocatable, reservation, ())
+    assert result.capacity == {"cpu": 4000, "memory": 9 * GIB}
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ def test_amounts_of_a_node(
     ],
 )
 def test_annotation_that_cannot_be_used_is_ignored_as_a_whole_and_named(name: str, text: str, said: str) -> None:
-    found, (problem,) = read_node(_node(**{name: text}))
-    assert (found.allocatable, found.reservation) == ({"cpu": 3900, "memory": 8 * GIB}, {})
+    result, (problem,) = read_node(_node(**{name: text}))
+    assert (result.allocatable, result.reservation) == ({"cpu": 3900, "memory": 8 * GIB}, {})
     assert said in problem
 
 
@@ -179,4 +179,4 @@ async def test_only_own_objects_are_listed(source: type[ApiPods | ApiNode], sele
         await asked.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    assert [each["fieldSelector"] for each in fake.queries("list")] == [selector]
+    assert [query["fieldSelector"] for query in fake.queries("list")] == [selector]

@@ -51,8 +51,8 @@ WORDING: Final = {
 def files() -> Iterator[Path]:
     """Find the files of all parts, by their paths from the root."""
     for head in (head for heads in PARTS.values() for head in heads):
-        found = [ROOT / head] if head.endswith(".md") else (ROOT / head).rglob("*")
-        yield from (path.relative_to(ROOT) for path in found if path.is_file())
+        result = [ROOT / head] if head.endswith(".md") else (ROOT / head).rglob("*")
+        yield from (path.relative_to(ROOT) for path in result if path.is_file())
 
 
 def lines() -> dict[str, int]:

@@ -14,11 +14,11 @@ def _settings() -> str:
     """The tables of settings as they should stand in the page: one per stage, from the fields and their docstrings."""
     parts = []
     for stage in options.stages(AgentSettings):
-        told = options.docstrings(stage)
+        texts = options.docstrings(stage)
         title = (stage.__doc__ or "").splitlines()[0].rstrip(".")
         parts.append(f"**{title}**\n\n| flag | default | |\n|---|---|---|")
         parts[-1] += "".join(
-            f"\n| `{_flag(one)}` | {_shown(one)} | {_cell(told[name])} |"
+            f"\n| `{_flag(one)}` | {_shown(one)} | {_cell(texts[name])} |"
             for name, one in options.flags_of(stage).items()
         )
     return "\n\n".join(parts)

@@ -37,7 +37,7 @@ def _fields() -> dict[str, Field]:
     fields |= _of(MidEviction, DEFAULTS.mid_eviction, ALLOWED_MID_EVICTION, "midEviction.")
     fields |= _of(PredictPolicy, PREDICT_DEFAULTS, RANGES, "nodePredictPolicy.")
     own = PARTS | {"nodePredictPolicy.cpu", "nodePredictPolicy.memory"} | _without_effect()
-    return {name: found for name, found in fields.items() if name not in own}
+    return {name: result for name, result in fields.items() if name not in own}
 
 
 def test_every_field_has_a_row() -> None:

@@ -124,7 +124,7 @@ def test_schema_rules_match_faults() -> None:
     policy = _schema("node_metric")["properties"]["spec"]["properties"]["predictPolicy"]
     parts = [policy, policy["properties"]["cpu"], policy["properties"]["memory"]]
     assert [len(part["x-kubernetes-validations"]) for part in parts] == [2, 1, 1]
-    below = [each["properties"]["of"]["items"] for each in parts]
+    below = [part["properties"]["of"]["items"] for part in parts]
     for each in (*parts, *below):
         name, listed = each["properties"]["model"], each["properties"]["of"]
         assert (name["minLength"], name["maxLength"]) == (1, predict_policy.LONGEST_NAME)

@@ -360,14 +360,14 @@ def test_api_does_no_io(name: str) -> None:
 def _behind(name: str) -> dict[str, Path]:
     """Find the modules of a service that one of its modules imports, directly or through others."""
     files, waiting = dict(modules(name.partition(".")[0])), [name]
-    found = dict[str, Path]()
+    result = dict[str, Path]()
     while waiting:
         module = waiting.pop()
-        if module in files and module not in found:
-            found[module] = files[module]
+        if module in files and module not in result:
+            result[module] = files[module]
             if module not in DO_IO:
                 waiting += [dependency for dependency, _ in imported(files[module], module=module)]
-    return found
+    return result
 
 
 @pytest.mark.parametrize("name", API)

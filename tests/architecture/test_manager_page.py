@@ -27,26 +27,26 @@ _OF_METRICS = {"registry": CollectorRegistry, "return": None}
 def _exported() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Type and labels of every metric: the manager's own, and those that its parts add to its registry."""
     metrics = ManagerMetrics()
-    for found in pkgutil.walk_packages(manager.__path__, "manager."):
-        if found.name.endswith("__main__"):
+    for result in pkgutil.walk_packages(manager.__path__, "manager."):
+        if result.name.endswith("__main__"):
             continue
-        module = importlib.import_module(found.name)
+        module = importlib.import_module(result.name)
         for kind in vars(module).values():
             if inspect.isclass(kind) and inspect.get_annotations(kind.__init__) == _OF_METRICS:
                 metrics.of(kind)
     return {
-        each._name + ("_total" if each._type == "counter" else ""): (str(each._type), tuple(each._labelnames))
-        for each in metrics.registry._collector_to_names
-        if isinstance(each, MetricWrapperBase)
+        name._name + ("_total" if name._type == "counter" else ""): (str(name._type), tuple(name._labelnames))
+        for name in metrics.registry._collector_to_names
+        if isinstance(name, MetricWrapperBase)
     }
 
 
 def test_every_metric_is_explained() -> None:
     """The table names every metric, with its type and labels, and no other."""
     rows = _ROW.findall(METRICS)
-    told = {name: (kind, tuple(filter(None, labels.strip().split(", ")))) for name, kind, labels, _ in rows}
-    assert told == _exported()
-    assert len(rows) == len(told)
+    texts = {name: (kind, tuple(filter(None, labels.strip().split(", ")))) for name, kind, labels, _ in rows}
+    assert texts == _exported()
+    assert len(rows) == len(texts)
 
 
 def test_every_flag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,8 +61,8 @@ def test_every_event_is_explained() -> None:
     """Every reason that stands in the code beside a type of event stands in the page's table, and no other."""
     code = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "manager").rglob("*.py")))
     table = PAGE.partition("## Events\n")[2].partition("\n## ")[0]
-    told = set(re.findall(r"`([A-Z]\w+)`", table))
+    texts = set(re.findall(r"`([A-Z]\w+)`", table))
     in_code = set(re.findall(r'"((?:Mid|Degraded|NodeStrategy|NodeMetric|ColocationConfig)[A-Z]\w+)"', code))
     conditions = {"MidPublished", "MidDeficit", "NodeMetricList", "NodeMetric"}
-    assert told <= in_code | conditions
-    assert {name for name in in_code if re.search(rf'(?:"Normal"|"Warning"), ?"{name}"', code)} <= told
+    assert texts <= in_code | conditions
+    assert {name for name in in_code if re.search(rf'(?:"Normal"|"Warning"), ?"{name}"', code)} <= texts

@@ -34,12 +34,12 @@ def _exported(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, tuple[str
     registry: CollectorRegistry = telemetry.registry
     families = [
         one
-        for each in registry._collector_to_names
-        for one in ([each] if isinstance(each, MetricWrapperBase) else each.describe())  # type: ignore[attr-defined]
+        for name in registry._collector_to_names
+        for one in ([name] if isinstance(name, MetricWrapperBase) else name.describe())  # type: ignore[attr-defined]
     ]
     return {
-        _name(each) + ("_total" if _type(each) == "counter" else ""): (_type(each), tuple(each._labelnames))
-        for each in families
+        _name(family) + ("_total" if _type(family) == "counter" else ""): (_type(family), tuple(family._labelnames))
+        for family in families
     }
 
 
@@ -54,9 +54,9 @@ def _type(metric: Any) -> str:  # noqa: ANN401 - the same
 def test_every_metric_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table names every metric, with its type and labels, and no other."""
     rows = _ROW.findall(METRICS)
-    told = {name: (kind, tuple(filter(None, labels.strip().split(", ")))) for name, kind, labels, _ in rows}
-    assert told == _exported(monkeypatch)
-    assert len(rows) == len(told)
+    texts = {name: (kind, tuple(filter(None, labels.strip().split(", ")))) for name, kind, labels, _ in rows}
+    assert texts == _exported(monkeypatch)
+    assert len(rows) == len(texts)
 
 
 def test_every_flag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:

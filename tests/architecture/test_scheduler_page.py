@@ -26,9 +26,9 @@ def _rows(heading: str) -> dict[str, tuple[str, str]]:
     """Default and range of each row in the section of a heading."""
     section = re.search(rf"^###+ `?{heading}`?\b.*?(?=^##|\Z)", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
     assert section is not None, f"docs/scheduler.md has no section ### {heading}"
-    found = _ROW.findall(section[0])
-    assert len({name for name, _, _ in found}) == len(found), f"an argument of {heading} has two rows"
-    return {name: (default.replace("`", ""), allowed) for name, default, allowed in found}
+    result = _ROW.findall(section[0])
+    assert len({name for name, _, _ in result}) == len(result), f"an argument of {heading} has two rows"
+    return {name: (default.replace("`", ""), allowed) for name, default, allowed in result}
 
 
 def _class(name: str) -> Any:  # noqa: ANN401 - a class that only the registry knows

@@ -28,8 +28,8 @@ def _dataclass_fields(path: Path) -> Iterator[tuple[ast.ClassDef, str, bool]]:
 
 def _settings(service: str) -> list[Path]:
     """Where a service's settings stand; a plugin's arguments are its own fields."""
-    found = [path for name, path in modules(service) if name.endswith((".settings", ".profile.model"))]
-    return [*found, *(path for name, path in modules(service) if name.startswith("scheduler_plugins.plugins."))]
+    result = [path for name, path in modules(service) if name.endswith((".settings", ".profile.model"))]
+    return [*result, *(path for name, path in modules(service) if name.startswith("scheduler_plugins.plugins."))]
 
 
 def _attributes_read(service: str) -> set[str]:

@@ -37,5 +37,5 @@ def guest_kernel(request: pytest.FixtureRequest) -> GuestKernel:
 @pytest.fixture(scope="session")
 def in_guest(guest_kernel: GuestKernel) -> Iterator[dict[str, Measured]]:
     """What the agent measured in the guest, and what was true, by cgroup driver."""
-    with measured(guest_kernel, Path(sys.executable)) as found:
-        yield found
+    with measured(guest_kernel, Path(sys.executable)) as result:
+        yield result

@@ -1,4 +1,4 @@
-"""One run of the agent in the guest: what it stored and printed, beside what the kernel counted meanwhile."""
+"""A run of the agent in the guest: what it stored and printed, beside what the kernel counted meanwhile."""
 
 import json
 import tarfile
@@ -28,7 +28,7 @@ Rows = Sequence[Mapping[str, Mapping[str, float]]]
 
 @dataclass(frozen=True)
 class Measured:
-    """One driver's layout."""
+    """A driver's layout."""
 
     status: Mapping[str, Any]
     log: str
@@ -105,11 +105,11 @@ def _file(path: Path) -> str:
 def _found(out: Path) -> Iterator[dict[str, Measured]]:
     with tarfile.open(out / "kept.tar") as kept:
         kept.extractall(out / "kept", filter="data")
-    found = {driver: _read(out, driver) for driver in DRIVERS}
+    result = {driver: _read(out, driver) for driver in DRIVERS}
     try:
-        yield found
+        yield result
     finally:
-        for one in found.values():
+        for one in result.values():
             one.store.close()
 
 

@@ -85,5 +85,5 @@ def test_recording_tells_the_same(in_guest: Guest, driver: str, pod: str) -> Non
 
 def test_recording_is_recognised(in_guest: Guest, driver: str) -> None:
     """A recording made in the guest shows version 2 and the driver that named the pods' cgroups."""
-    found = as_json(replay(in_guest[driver].recording))["detected"]
-    assert found == {"cgroup": 2, "driver": driver}
+    result = as_json(replay(in_guest[driver].recording))["detected"]
+    assert result == {"cgroup": 2, "driver": driver}

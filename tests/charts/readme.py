@@ -71,11 +71,11 @@ def _prose(comment: Sequence[str]) -> str:
 
 def table(text: str) -> str:
     """The values as Markdown: a heading for each group of the outermost level, a row for each value."""
-    found = values(text)
-    groups = {each.path[0]: each for each in found if each.default is None and len(each.path) == 1}
-    lines = [f"### {_SAID_ABOVE}", "", *_rows([each for each in found if each.path[0] not in groups])]
+    result = values(text)
+    groups = {each.path[0]: each for each in result if each.default is None and len(each.path) == 1}
+    lines = [f"### {_SAID_ABOVE}", "", *_rows([each for each in result if each.path[0] not in groups])]
     for name, group in groups.items():
-        members = [each for each in found if each.path[0] == name and len(each.path) > 1]
+        members = [each for each in result if each.path[0] == name and len(each.path) > 1]
         lines += ["", f"### {name}", "", _prose(group.comment), "", *_rows(members)]
     return "\n".join(lines) + "\n"
 

@@ -18,8 +18,8 @@ class Rendered:
     objects: tuple[Json, ...]
 
     def one(self, kind: str, name: str) -> Json:
-        (found,) = [obj for obj in self.objects if (obj["kind"], obj["metadata"]["name"]) == (kind, name)]
-        return found
+        (result,) = [obj for obj in self.objects if (obj["kind"], obj["metadata"]["name"]) == (kind, name)]
+        return result
 
     def of_kind(self, *kinds: str) -> list[Json]:
         return [obj for obj in self.objects if obj["kind"] in kinds]

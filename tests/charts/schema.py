@@ -83,9 +83,11 @@ def colocation_config() -> Json:
     """The schema of the value `colocationConfig`: every field with its type, choices and range; no other name."""
     fields = every_field()
     below = f"{ENTRY}."
-    shared = [each for each in fields if not each.path.startswith(below) and each.path != ENTRY.removesuffix("[]")]
+    shared = [field for field in fields if not field.path.startswith(below) and field.path != ENTRY.removesuffix("[]")]
     own = [
-        dataclasses.replace(each, path=each.path.removeprefix(below)) for each in fields if each.path.startswith(below)
+        dataclasses.replace(field, path=field.path.removeprefix(below))
+        for field in fields
+        if field.path.startswith(below)
     ]
     config = _nested(shared)
     config["properties"][ENTRY.removesuffix("[]")] = {"type": "array", "items": _nested([*own, *shared])}
@@ -94,14 +96,14 @@ def colocation_config() -> Json:
 
 def _nested(fields: list[Field]) -> Json:
     root: Json = {"type": "object", "additionalProperties": False, "properties": {}}
-    for each in fields:
-        *above, name = each.path.split(".")
+    for field in fields:
+        *above, name = field.path.split(".")
         parent = root
         for part in above:
             parent = parent["properties"][part]
             parent.setdefault("additionalProperties", False)
             parent.setdefault("properties", {})
-        parent["properties"][name] = _field(each)
+        parent["properties"][name] = _field(field)
     return root
 
 
@@ -117,13 +119,13 @@ def _field(field: Field) -> Json:
 def dataclass_schema(cls: type[Any]) -> Json:
     """The schema of a dataclass of arguments, as `scheduler_plugins.arguments.decode` reads it."""
     kinds = typing.get_type_hints(cls)
-    found = {
+    result = {
         name: {"type": ["string", "null"]}
         if field.name.endswith("_duration")
         else _or_null(_ranged(_kind(kinds[field.name]), field.metadata.get(ALLOWED)))
         for name, field in json_fields(cls).items()
     }
-    return {"type": "object", "additionalProperties": False, "properties": found}
+    return {"type": "object", "additionalProperties": False, "properties": result}
 
 
 def _ranged(schema: Json, allowed: Range | None) -> Json:

@@ -179,7 +179,7 @@ def test_agents_queue_by_themselves(installed: Cluster) -> None:
 
     def conditions() -> dict[str, str]:
         status = installed.api.get(f"{flows}/headroom-agents").get("status", {})
-        return {each["type"]: each["status"] for each in status.get("conditions", ())}
+        return {condition["type"]: condition["status"] for condition in status.get("conditions", ())}
 
     eventually(lambda: conditions() == {"Dangling": "False"}, lambda: f"the flow has its queue: {conditions()}")
 

@@ -35,8 +35,8 @@ def installed(cluster: Cluster) -> Iterator[Cluster]:
 
 
 def config(cluster: Cluster) -> str:
-    found = cluster.kubectl("-n", NAMESPACE, "get", "configmap", CONFIG_MAP_NAME, "-o", "json")
-    return str(json.loads(found)["data"]["colocation-config"])
+    result = cluster.kubectl("-n", NAMESPACE, "get", "configmap", CONFIG_MAP_NAME, "-o", "json")
+    return str(json.loads(result)["data"]["colocation-config"])
 
 
 def edit(cluster: Cluster) -> None:
@@ -155,7 +155,7 @@ def test_commands_are_understood(cluster: Cluster) -> None:
     """Every command of ours in the notes is one that kubectl-headroom takes, with another ConfigMap's name too."""
     printed = commands(notes(cluster, "default", "configMap.name=mine"))
     ours = [shlex.split(each)[2:] for each in printed if each.startswith("kubectl headroom ")]
-    assert [arguments.parser().parse_args(each).command for each in ours] == ["doctor", "top", "explain"]
+    assert [arguments.parser().parse_args(our).command for our in ours] == ["doctor", "top", "explain"]
     assert {"--config-name", "mine"} <= set(ours[0])
 
 

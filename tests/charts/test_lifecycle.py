@@ -33,12 +33,12 @@ def _history() -> bytes | None:
 
 def _files(package: bytes, folder: str) -> dict[str, Any]:
     """Name -> content; helm writes Chart.yaml anew, so of it the parsed content."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     with tarfile.open(fileobj=BytesIO(package)) as archive:
         for member in archive.getmembers():
             if (file := archive.extractfile(member)) is not None:
-                found[member.name.removeprefix(folder)] = file.read()
-    return {**found, "Chart.yaml": yaml.safe_load(found["Chart.yaml"])}
+                result[member.name.removeprefix(folder)] = file.read()
+    return {**result, "Chart.yaml": yaml.safe_load(result["Chart.yaml"])}
 
 
 def test_previous_chart_is_historys() -> None:
@@ -60,11 +60,11 @@ def _of(chart: Rendered, name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(("name", "hook", "worker"), [(UNINSTALL, "pre-delete", "Job"), (DOCTOR, "test", "Pod")])
 def test_rights_last_as_long_as_work(helm: Helm, name: str, hook: str, worker: str) -> None:
     """The rights of a hook are made before its pod and are gone after it, however it ends."""
-    found = _of(render(helm), name)
-    assert sorted(each["kind"] for each in found) == sorted(
+    result = _of(render(helm), name)
+    assert sorted(each["kind"] for each in result) == sorted(
         ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", worker]
     )
-    for each in found:
+    for each in result:
         assert _annotation(each, "hook") == hook
         policies = set(_annotation(each, "hook-delete-policy").split(","))
         assert policies >= {"before-hook-creation", "hook-succeeded"}

@@ -34,7 +34,7 @@ def now(name: str) -> str:
 
 
 def versions(text: str) -> dict[str, Json]:
-    return {each["name"]: each for each in yaml.safe_load(text)["spec"]["versions"]}
+    return {version["name"]: version for version in yaml.safe_load(text)["spec"]["versions"]}
 
 
 def tightened(old: Json, new: Json, path: str = "") -> Iterator[str]:
@@ -52,9 +52,11 @@ def tightened(old: Json, new: Json, path: str = "") -> Iterator[str]:
         )
     if new.get("pattern") != old.get("pattern") and "pattern" in new:
         yield f"{path}: another pattern"
-    known = {each["rule"] for each in old.get("x-kubernetes-validations", ())}
+    known = {validation["rule"] for validation in old.get("x-kubernetes-validations", ())}
     yield from (
-        f"{path}: {each['rule']}" for each in new.get("x-kubernetes-validations", ()) if each["rule"] not in known
+        f"{path}: {validation['rule']}"
+        for validation in new.get("x-kubernetes-validations", ())
+        if validation["rule"] not in known
     )
     for name, field in old.get("properties", {}).items():
         if name in new.get("properties", {}):

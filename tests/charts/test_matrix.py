@@ -158,10 +158,10 @@ def test_kube_scheduler_understands_it(cluster: Cluster, tmp_path: Path, mode: s
     config["clientConnection"] = {"kubeconfig": str(cluster.kubeconfig)}
     given = tmp_path / "given.yaml"
     given.write_text(yaml.safe_dump(config))
-    found = _understood(cluster, tmp_path / "found.yaml", f"--config={given}")
+    result = _understood(cluster, tmp_path / "found.yaml", f"--config={given}")
     factor = 10 if mode == "weighted" else 1
-    assert _weights(found) == {name: factor * weight for name, weight in _weights(defaults).items()}
-    (extender,) = found["extenders"]
+    assert _weights(result) == {name: factor * weight for name, weight in _weights(defaults).items()}
+    (extender,) = result["extenders"]
     assert (extender["filterVerb"], extender["preemptVerb"]) == ("filter", "preempt")
     assert (extender["nodeCacheCapable"], extender["ignorable"]) == (True, True)
     assert extender["httpTimeout"] == f"{Settings().http_timeout:.0f}s"  # the extender counts what takes longer

@@ -20,13 +20,13 @@ ANYWHERE: Final = [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/
 
 
 def ingress(chart: Rendered) -> dict[str, dict[str, list[Any]]]:
-    found: dict[str, dict[str, list[Any]]] = {}
+    result: dict[str, dict[str, list[Any]]] = {}
     for policy in chart.of_kind("NetworkPolicy"):
-        ports = found.setdefault(policy["metadata"]["name"], {})
+        ports = result.setdefault(policy["metadata"]["name"], {})
         for rule in policy["spec"].get("ingress") or ():
             for port in rule["ports"]:
                 ports[port["port"]] = [*ports.get(port["port"], ()), *rule["from"]]
-    return found
+    return result
 
 
 def test_only_these_reach_a_port(helm: Helm) -> None:
@@ -39,10 +39,10 @@ def test_only_these_reach_a_port(helm: Helm) -> None:
         "headroom-scheduler": {"https": [SCRAPERS], "metrics": [SCRAPERS]},
     }
     owners = chart.of_kind("DaemonSet", "Deployment", "Job")
-    pods = {each["metadata"]["name"]: each["spec"]["template"] for each in owners}
+    pods = {owner["metadata"]["name"]: owner["spec"]["template"] for owner in owners}
     pods |= {each["metadata"]["name"]: each for each in chart.of_kind("Pod")}
     for name, pod in pods.items():
-        ports = {port["name"] for each in pod["spec"]["containers"] for port in each.get("ports", ())}
+        ports = {port["name"] for container in pod["spec"]["containers"] for port in container.get("ports", ())}
         assert ports == set(ingress(chart).get(name, ())), name
     for policy in chart.of_kind("NetworkPolicy"):
         spec, name = policy["spec"], policy["metadata"]["name"]
@@ -56,10 +56,10 @@ def test_clients_can_be_chosen(helm: Helm) -> None:
     """Other scrapers or none, the API servers where they are known, and the clients of load-watcher's protocol."""
     peer = "[0].podSelector.matchLabels.app=shop"
     settings = ("networkPolicy.webhookFrom={198.51.100.0/24,2001:db8::/32}", f"networkPolicy.watcherFrom{peer}")
-    found = ingress(render(helm, "scheduler.watcher.enabled=true", "networkPolicy.metricsFrom=null", *settings))
+    result = ingress(render(helm, "scheduler.watcher.enabled=true", "networkPolicy.metricsFrom=null", *settings))
     shop = {"podSelector": {"matchLabels": {"app": "shop"}}}
     known = [{"ipBlock": {"cidr": cidr}} for cidr in ("198.51.100.0/24", "2001:db8::/32")]
-    assert found == {
+    assert result == {
         "headroom": {},
         "headroom-agent": {},
         "headroom-manager": {"webhook": known},

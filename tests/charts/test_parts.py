@@ -147,8 +147,8 @@ def test_tokens_are_where_they_are_needed(chart: Rendered) -> None:
     assert all(each["automountServiceAccountToken"] is False for each in chart.of_kind("ServiceAccount"))
     for owner, pod in chart.pods():
         assert pod["automountServiceAccountToken"] is False, owner
-        (projected,) = [each["projected"] for each in pod["volumes"] if "projected" in each]
-        (token,) = [each["serviceAccountToken"] for each in projected["sources"] if "serviceAccountToken" in each]
+        (projected,) = [volume["projected"] for volume in pod["volumes"] if "projected" in volume]
+        (token,) = [source["serviceAccountToken"] for source in projected["sources"] if "serviceAccountToken" in source]
         assert token == {"path": "token", "expirationSeconds": 3600}, owner
     where = "/var/run/secrets/kubernetes.io/serviceaccount"
     holders = {
@@ -164,7 +164,7 @@ def test_tokens_are_where_they_are_needed(chart: Rendered) -> None:
 def test_agents_have_a_queue(chart: Rendered) -> None:
     """The flow schema is about the agents' account of the release's namespace alone, and leads to their level."""
     schema = chart.one("FlowSchema", "headroom-agents")["spec"]
-    assert [each["serviceAccount"] for each in schema["rules"][0]["subjects"]] == [
+    assert [subject["serviceAccount"] for subject in schema["rules"][0]["subjects"]] == [
         {"name": "headroom-agent", "namespace": NAMESPACE}
     ]
     level = chart.one("PriorityLevelConfiguration", schema["priorityLevelConfiguration"]["name"])["spec"]["limited"]
@@ -174,7 +174,7 @@ def test_agents_have_a_queue(chart: Rendered) -> None:
 def _listens(chart: Rendered) -> str:
     """The address of the page, as the manager itself reads its flags."""
     arguments = chart.container("headroom-manager/manager")["args"]
-    return load([each for each in arguments if each.startswith("--ui-listen")]).ui_listen
+    return load([argument for argument in arguments if argument.startswith("--ui-listen")]).ui_listen
 
 
 def test_page_listens_on_loopback(helm: Helm) -> None:
@@ -210,9 +210,9 @@ def test_service_leads_to_the_extender(helm: Helm) -> None:
 
 def test_secrets_become_files(helm: Helm) -> None:
     chart = render(helm, "scheduler.extender.secrets={prometheus-ca,token}")
-    mounts = {each["name"]: each for each in chart.container("headroom-scheduler/extender")["volumeMounts"]}
+    mounts = {mount["name"]: mount for mount in chart.container("headroom-scheduler/extender")["volumeMounts"]}
     pod = chart.one("Deployment", "headroom-scheduler")["spec"]["template"]["spec"]
-    secrets = {each["name"]: each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
+    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
     assert {mounts[name]["mountPath"]: secret for name, secret in secrets.items()} == {
         "/var/run/headroom/prometheus-ca": "prometheus-ca",
         "/var/run/headroom/token": "token",

@@ -72,7 +72,7 @@ def test_pod_monitors_find_the_pods(helm: Helm) -> None:
         (endpoint,) = spec["podMetricsEndpoints"]
         assert endpoint["port"] in _ports(chart, name)
         assert endpoint["interval"] == "30s"
-        labels = [each["targetLabel"] for each in endpoint.get("relabelings", ())]
+        labels = [relabeling["targetLabel"] for relabeling in endpoint.get("relabelings", ())]
         assert labels == (["node"] if name == "headroom-agent" else [])
 
 
@@ -84,7 +84,7 @@ def test_service_monitors_find_the_pods(helm: Helm) -> None:
     for name in PARTS:
         monitor = chart.one("ServiceMonitor", name)["spec"]
         wanted = monitor["selector"]["matchLabels"].items()
-        (service,) = [each for each in services if wanted <= each["metadata"]["labels"].items()]
+        (service,) = [service for service in services if wanted <= service["metadata"]["labels"].items()]
         template = chart.one(PARTS[name][0], name)["spec"]["template"]
         assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
         assert service["spec"]["publishNotReadyAddresses"] is True
@@ -113,7 +113,7 @@ def test_dashboards_are_the_files(helm: Helm) -> None:
     """Each is a ConfigMap with what its file holds, in the namespace and with the labels that Grafana looks for."""
     files = {f"headroom-{path.name}": json.loads(path.read_text()) for path in (CHART / "dashboards").glob("*.json")}
     settings = ("labels.mine=yes", "annotations.grafana_folder=Headroom", "namespace=monitoring")
-    default, moved = render(helm), render(helm, *(f"grafana.dashboards.{each}" for each in settings))
+    default, moved = render(helm), render(helm, *(f"grafana.dashboards.{setting}" for setting in settings))
     for chart, label, namespace, notes in (
         (default, ("grafana_dashboard", "1"), NAMESPACE, None),
         (moved, ("mine", "yes"), "monitoring", {"grafana_folder": "Headroom"}),

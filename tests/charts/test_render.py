@@ -182,8 +182,8 @@ def test_weighted_mode_scores(helm: Helm, tmp_path: Path) -> None:
 
 def test_arguments_are_understood(helm: Helm, tmp_path: Path) -> None:
     """An argument of a plugin can be set by its path; all others, and the list of plugins, stay built in."""
-    found = profile_of(helm, tmp_path, "scheduler.profile.arguments.CapacityScheduling.reclaim.dryRun=true")
-    plugins = {part.name: part.plugin for part in found.enabled}
+    result = profile_of(helm, tmp_path, "scheduler.profile.arguments.CapacityScheduling.reclaim.dryRun=true")
+    plugins = {part.name: part.plugin for part in result.enabled}
     quotas: Any = plugins["CapacityScheduling"]
     assert (quotas.reclaim.dry_run, quotas.max_missing, len(plugins)) == (True, "infinite", 4)
 
@@ -191,8 +191,8 @@ def test_arguments_are_understood(helm: Helm, tmp_path: Path) -> None:
 def test_upstream_profile_is_understood(helm: Helm, tmp_path: Path) -> None:
     profile, plugin = "scheduler.profile", "scheduler.profile.profiles[0].plugins.score.enabled[0]"
     kind = (f"{profile}.apiVersion=kubescheduler.config.k8s.io/v1", f"{profile}.kind=KubeSchedulerConfiguration")
-    found = profile_of(helm, tmp_path, *kind, f"{plugin}.name=LowRiskOverCommitment", f"{plugin}.weight=10")
-    (part,) = found.enabled
+    result = profile_of(helm, tmp_path, *kind, f"{plugin}.name=LowRiskOverCommitment", f"{plugin}.weight=10")
+    (part,) = result.enabled
     assert (part.name, part.weight, part.points) == ("LowRiskOverCommitment", 10, frozenset({"score"}))
 
 
@@ -206,9 +206,9 @@ def test_every_argument_can_be_set(helm: Helm, tmp_path: Path) -> None:
     values = {"plugins": [{"name": name} for name in PLUGINS], "arguments": defaults}
     path = tmp_path / "values.yaml"
     path.write_text(json.dumps({"scheduler": {"profile": values}}))
-    found = profile_of(helm, tmp_path, values=path)
-    assert {each.name: encode(each.plugin) for each in found.enabled} == defaults
-    assert sum(len(each) for each in defaults.values()) > 25
+    result = profile_of(helm, tmp_path, values=path)
+    assert {each.name: encode(each.plugin) for each in result.enabled} == defaults
+    assert sum(len(default) for default in defaults.values()) > 25
 
 
 def test_wrong_profile_starts_nothing(helm: Helm) -> None:

@@ -44,7 +44,7 @@ def test_schema_is_that_of_the_code() -> None:
 def test_values_and_schema_agree() -> None:
     """Whatever the values file sets is in the schema, and whatever is in the schema has its default in the file."""
     groups = {each.path for each in TABLE if each.default is None} | {()}
-    found = {tuple(filter(None, path.split("."))): set(part["properties"]) for path, part in objects(SCHEMA)}
+    result = {tuple(filter(None, path.split("."))): set(part["properties"]) for path, part in objects(SCHEMA)}
     removed = defaultdict[tuple[str, ...], set[str]](set)
     for removed_value in removed_values():
         *above, name = removed_value.partition("=")[0].split(".")
@@ -54,7 +54,7 @@ def test_values_and_schema_agree() -> None:
         for name in path:
             stands = stands[name]
         if path != ("colocationConfig",):  # passed on as it is: the manager knows its fields
-            assert found[path] - {"global"} - removed[path] == set(stands), path
+            assert result[path] - {"global"} - removed[path] == set(stands), path
 
 
 def test_every_value_is_documented() -> None:

@@ -16,8 +16,8 @@ CERT_MANAGER = "manager.webhook.certificates=cert-manager"
 
 
 def hook(chart: Rendered) -> dict[str, Any]:
-    (found,) = chart.one("ValidatingWebhookConfiguration", SETTINGS.configuration_name)["webhooks"]
-    return dict(found)
+    (result,) = chart.one("ValidatingWebhookConfiguration", SETTINGS.configuration_name)["webhooks"]
+    return dict(result)
 
 
 def flags(chart: Rendered) -> dict[str, str]:
@@ -32,16 +32,16 @@ def may(chart: Rendered) -> set[tuple[str, str, str, str]]:
 
 def test_only_our_config_is_asked_about(helm: Helm) -> None:
     """API servers send writes to the one ConfigMap for review, wait 5 s at most, and go on without an answer."""
-    found = hook(render(helm))
-    (rule,) = found["rules"]
+    result = hook(render(helm))
+    (rule,) = result["rules"]
     assert (rule["operations"], rule["resources"]) == (["CREATE", "UPDATE"], ["configmaps"])
-    assert found["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}
-    ours, not_by_manager = [each["expression"] for each in found["matchConditions"]]
+    assert result["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}
+    ours, not_by_manager = [condition["expression"] for condition in result["matchConditions"]]
     assert f'== "{CONFIG_MAP_NAME}"' in ours
     assert f'!= "system:serviceaccount:{NAMESPACE}:headroom-manager"' in not_by_manager
-    assert (found["failurePolicy"], found["timeoutSeconds"], found["sideEffects"]) == ("Ignore", 5, "None")
-    assert "objectSelector" not in found
-    assert "caBundle" not in found["clientConfig"]  # an upgrade would take it away
+    assert (result["failurePolicy"], result["timeoutSeconds"], result["sideEffects"]) == ("Ignore", 5, "None")
+    assert "objectSelector" not in result
+    assert "caBundle" not in result["clientConfig"]  # an upgrade would take it away
 
 
 def test_call_arrives(helm: Helm) -> None:
@@ -52,7 +52,7 @@ def test_call_arrives(helm: Helm) -> None:
     assert spec["ports"] == [{"name": "webhook", "port": 443, "targetPort": "webhook"}]
     pod = chart.one("Deployment", "headroom-manager")["spec"]["template"]["metadata"]["labels"]
     assert spec["selector"].items() <= pod.items()
-    ports = {each["name"]: each["containerPort"] for each in chart.container("headroom-manager/manager")["ports"]}
+    ports = {port["name"]: port["containerPort"] for port in chart.container("headroom-manager/manager")["ports"]}
     assert flags(chart) == {"--webhook-listen": f":{ports['webhook']}", "--webhook-certificates": "self"}
 
 

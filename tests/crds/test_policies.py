@@ -70,14 +70,14 @@ def test_every_number_has_a_range() -> None:
 
 def test_problem_is_a_sentence() -> None:
     """A value out of range is reported with its path, what is allowed, and what it is."""
-    found = problems({"model": "x", "safetyMarginPercent": 101}, predict_policy.RANGES, "nodePredictPolicy")
-    assert found == ["nodePredictPolicy.safetyMarginPercent: must be 0 to 100, got 101"]
+    result = problems({"model": "x", "safetyMarginPercent": 101}, predict_policy.RANGES, "nodePredictPolicy")
+    assert result == ["nodePredictPolicy.safetyMarginPercent: must be 0 to 100, got 101"]
 
 
 def test_long_ranges_are_written_out() -> None:
     """Bounds are numbers that people read, such as 2592000, not 2.592e+06."""
-    found = problems({"coldStartPeriodSeconds": -1}, predict_policy.RANGES, "nodePredictPolicy")
-    assert found == ["nodePredictPolicy.coldStartPeriodSeconds: must be 0 to 2592000, got -1"]
+    result = problems({"coldStartPeriodSeconds": -1}, predict_policy.RANGES, "nodePredictPolicy")
+    assert result == ["nodePredictPolicy.coldStartPeriodSeconds: must be 0 to 2592000, got -1"]
     assert str(Range(0.01, 30)) == "0.01 to 30"
 
 

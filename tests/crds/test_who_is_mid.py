@@ -33,7 +33,7 @@ def _pod(*containers: dict[str, str], init: tuple[dict[str, str], ...] = ()) -> 
         "metadata": {"namespace": "shop", "name": "p", "uid": "u", "labels": labels},
         "spec": {
             "nodeName": "n1",
-            "containers": [made(each) for each in containers],
+            "containers": [made(container) for container in containers],
             "initContainers": [made(each) for each in init],
         },
         "status": {"phase": "Running", "qosClass": "Burstable"},
@@ -41,7 +41,7 @@ def _pod(*containers: dict[str, str], init: tuple[dict[str, str], ...] = ()) -> 
 
 
 def _judged(pod: dict[str, Any]) -> dict[str, bool]:
-    """Whether each part takes the pod for one that requested Mid resources."""
+    """Return whether each part takes the pod for one that requested Mid resources."""
     facts, request = PodInputs.from_object(pod), PodRequest.from_json(pod, LoadRules())
     return {
         "agent, backtest": pod_ref(pod).band is PriorityBand.MID,

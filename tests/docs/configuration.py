@@ -24,11 +24,11 @@ def rewritten(text: str) -> str:
 
 def groups() -> dict[str, list[Field]]:
     """The fields by the part of the page that they belong to, in their own order."""
-    found: dict[str, list[Field]] = {}
+    result: dict[str, list[Field]] = {}
     for field in every_field():
         if group := _group(field):
-            found.setdefault(group, []).append(field)
-    return found
+            result.setdefault(group, []).append(field)
+    return result
 
 
 def _group(field: Field) -> str:
@@ -45,7 +45,7 @@ def _group(field: Field) -> str:
 
 
 def _is_whole(field: Field) -> bool:
-    """Whether it is an object or list whose parts have rows of their own."""
+    """Return whether it is an object or list whose parts have rows of their own."""
     return any(other.path.startswith((f"{field.path}.", f"{field.path}[].")) for other in every_field())
 
 

@@ -35,14 +35,14 @@ def anchors(text: str) -> set[str]:
     """The names under which a page's headings are linked to: as GitHub makes them."""
     _, prose = parts(text)
     seen: dict[str, int] = {}
-    found = set(re.findall(r'<a (?:id|name)="([^"]+)">', text))
+    result = set(re.findall(r'<a (?:id|name)="([^"]+)">', text))
     for _, line in prose:
         if heading := _HEADING.match(line):
             title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading[1].strip())
             name = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
-            found.add(f"{name}-{seen[name]}" if name in seen else name)
+            result.add(f"{name}-{seen[name]}" if name in seen else name)
             seen[name] = seen.get(name, 0) + 1
-    return found
+    return result
 
 
 def broken(page: str, text: str) -> list[str]:

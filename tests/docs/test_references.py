@@ -77,8 +77,8 @@ def test_metrics_are_documented(page: str) -> None:
 )
 def test_wrong_commands_are_found(line: str, complaint: str) -> None:
     page = f"It needs a cluster:\n\n```sh elsewhere\nexport A=1 && A=2 {line} | head   # so\n```\n"
-    (found,) = [fault(words) for _, words in commands(page) if fault(words)]
-    assert complaint in found
+    (result,) = [fault(words) for _, words in commands(page) if fault(words)]
+    assert complaint in result
 
 
 def test_wrong_names_are_found() -> None:
@@ -128,7 +128,11 @@ def _of_agent(words: list[str]) -> str:
         return _refused(database_parser(), words[1:], f"headroom-agent {' '.join(words)}")
     if words and not words[0].startswith("-"):
         return "" if words[0] in agent_main.COMMANDS else f"headroom-agent {words[0]}: no such command"
-    flags = {f"--{one.flag}" for one in _settings()} | {f"-{one.letter}" for one in _settings()} | {"--help"}
+    flags = (
+        {f"--{setting.flag}" for setting in _settings()}
+        | {f"-{setting.letter}" for setting in _settings()}
+        | {"--help"}
+    )
     wrong = [word for word in words if word.startswith("-") and word.partition("=")[0] not in flags]
     return f"headroom-agent {wrong[0]}: no such flag" if wrong else ""
 
@@ -167,7 +171,7 @@ def _values() -> dict[str, Any]:
 
 
 def _is_value(name: str) -> bool:
-    """Whether the chart has this value; what is below one that may hold anything is one, too."""
+    """Return whether the chart has this value; what is below one that may hold anything is one, too."""
     place: Any = _values()
     for part in re.sub(r"\[\d+\]", "", name.replace("\\.", "")).split("."):
         if not isinstance(place, dict) or not place:

@@ -75,15 +75,15 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def test_blocks_are_found() -> None:
     """Only `sh` blocks are run, each with the output that follows it and the line where it begins."""
-    found = list(blocks(PAGE))
-    assert [(block.line, block.expected, block.again) for block in found] == [
+    result = list(blocks(PAGE))
+    assert [(block.line, block.expected, block.again) for block in result] == [
         (19, "", False),
         (26, "hello …\n", False),
         (34, "3\n", True),
         (46, "", False),
     ]
-    assert [block.compared for block in found] == [True, True, True, False]
-    assert found[1] == Block(26, 'greet "$WHO"\n', "hello …\n")
+    assert [block.compared for block in result] == [True, True, True, False]
+    assert result[1] == Block(26, 'greet "$WHO"\n', "hello …\n")
 
 
 def test_page_is_followed(reader: Reader, tmp_path: Path) -> None:

@@ -39,11 +39,11 @@ T = TypeVar("T")
 
 def wait(probe: Callable[[], T | None], *, seconds: float, what: str) -> T:
     deadline = time.monotonic() + seconds
-    while not (found := probe()):
+    while not (result := probe()):
         if time.monotonic() > deadline:
             pytest.fail(f"not within {seconds:.0f} s: {what}")
         time.sleep(0.5)
-    return found
+    return result
 
 
 def unix(timestamp: str) -> float:
@@ -109,11 +109,11 @@ class AgentNode:
             wait(lambda load=load: self.at_work(load), seconds=120, what=f"{load.name} at work")  # type: ignore[misc]
 
     def get(self, *words: str) -> Json:
-        found: Json = json.loads(self.cluster.kubectl("get", *words, "-o", "json"))
-        return found
+        result: Json = json.loads(self.cluster.kubectl("get", *words, "-o", "json"))
+        return result
 
     def at_work(self, load: loads.Load) -> bool:
-        """Whether a load has said twice what it burns: then it holds what it is to hold."""
+        """Return whether a load has said twice what it burns: then it holds what it is to hold."""
         try:
             return len(self.account(load)) > 1
         except CommandError:  # it has not begun
@@ -133,8 +133,8 @@ class AgentNode:
         return self.get("nodemetric", self.name)
 
     def status(self) -> Json:
-        found: Json = self.node_metric().get("status") or {}
-        return found
+        result: Json = self.node_metric().get("status") or {}
+        return result
 
     def condition(self, name: str) -> Json:
         return next((one for one in self.status().get("conditions") or [] if one["type"] == name), {})
@@ -143,8 +143,8 @@ class AgentNode:
         pods = self.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=headroom-agent")["items"]
         alive = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
         assert len(alive) == 1
-        found: Json = alive[0]
-        return found
+        result: Json = alive[0]
+        return result
 
     def restarts(self) -> tuple[str, int]:
         pod = self.agent()
@@ -167,8 +167,8 @@ class AgentNode:
         """
         summary, exact = self.summary(), {}
         for line in self._kubelet("metrics/resource").splitlines():
-            if found := _COUNTER.fullmatch(line):
-                exact[f"{found['namespace']}/{found['pod']}"] = float(found["at"]) / 1000, float(found["value"])
+            if result := _COUNTER.fullmatch(line):
+                exact[f"{result['namespace']}/{result['pod']}"] = float(result["at"]) / 1000, float(result["value"])
         return {
             name: exact[name]
             for name, pod in summary.items()
@@ -186,10 +186,10 @@ class AgentNode:
         """What the agent stored of each load: metric -> "namespace/name" -> time [seconds since 1970] and value."""
         pods = self.get("pods", "-n", loads.NAMESPACE)["items"]
         names = {pod["metadata"]["uid"]: f"{loads.NAMESPACE}/{pod['metadata']['name']}" for pod in pods}
-        found: dict[str, dict[str, list[tuple[float, float]]]] = {metric: defaultdict(list) for metric in metrics}
-        for metric, points in found.items():
+        result: dict[str, dict[str, list[tuple[float, float]]]] = {metric: defaultdict(list) for metric in metrics}
+        for metric, points in result.items():
             command = ("headroom-agent", "db", "query", metric, "--points", "--window=30m", "--output=json")
             for row in json.loads(self.in_agent(*command)):
                 if row["entity"] in names:
                     points[names[row["entity"]]].append((unix(row["time"]), row["value"]))
-        return found
+        return result

@@ -44,8 +44,8 @@ def previous_chart(folder: Path) -> Path:
         package.extractall(folder, filter="data")
     name = "templates/agent-daemonset.yaml"
     lines = (folder / "headroom" / name).read_text().splitlines()
-    assert sum(_OWN_DATA_DIR in each for each in lines) == 1
-    adapted = [" " * 10 + _OWN_DATA_DIR_TODAY if _OWN_DATA_DIR in each else each for each in lines]
+    assert sum(_OWN_DATA_DIR in line for line in lines) == 1
+    adapted = [" " * 10 + _OWN_DATA_DIR_TODAY if _OWN_DATA_DIR in line else line for line in lines]
     (folder / "headroom" / name).write_text("\n".join(adapted) + "\n")
     return folder / "headroom"
 
@@ -113,9 +113,9 @@ class Life:
         return dict(json.loads(text)) if text.strip() else {}
 
     def until(self, probe: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS) -> T:
-        found = wait(probe, seconds=seconds, what=what)
+        result = wait(probe, seconds=seconds, what=what)
         self.tell(what)
-        return found
+        return result
 
     def report(self) -> Json:
         status = self.get("nodemetric", self.node).get("status") or {}
@@ -153,7 +153,7 @@ class Life:
         pod = self.get("pod", name, "-n", SHOP)
         if pod.get("status", {}).get("phase") != "Running":
             return None
-        return f"{pod['metadata']['uid']} {[each['restartCount'] for each in pod['status']['containerStatuses']]}"
+        return f"{pod['metadata']['uid']} {[status['restartCount'] for status in pod['status']['containerStatuses']]}"
 
     def objects(self) -> set[str]:
         """Every object of the cluster but those that come and go by themselves."""
@@ -161,5 +161,5 @@ class Life:
         wanted = ",".join(sorted(kind for kind in kinds if not kind.startswith(("events", "componentstatuses"))))
         columns = "custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name"
         text = self.cluster.kubectl("get", wanted, "-A", "--no-headers", "-o", columns)
-        found = {"/".join(line.split()) for line in text.splitlines()}
-        return {each for each in found if not each.startswith(PASSING)}
+        result = {"/".join(line.split()) for line in text.splitlines()}
+        return {each for each in result if not each.startswith(PASSING)}

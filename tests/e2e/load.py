@@ -49,11 +49,11 @@ def main(share: float, mebibytes: float, file_mebibytes: float, shared_mebibytes
         write(Path("/shared/file"), shared_mebibytes)
     if file_mebibytes:
         write(FOLDER / "file", file_mebibytes)
-    began, spent, told = time.monotonic(), time.process_time(), 0.0
+    began, spent, texts = time.monotonic(), time.process_time(), 0.0
     while True:
         now = time.monotonic()
-        if now - told >= 1.0:
-            told = now
+        if now - texts >= 1.0:
+            texts = now
             print(f"{time.time():.3f} {time.process_time():.4f}", flush=True)
             hold(asked("mib", mebibytes))
             if file_mebibytes:

@@ -44,5 +44,5 @@ def queries(node: str) -> Iterator[tuple[str, str]]:
 
 
 def must_show(query: str) -> bool:
-    """Whether nothing excuses an empty answer."""
+    """Return whether nothing excuses an empty answer."""
     return not any(part in query for part in NOTHING_TO_SHOW)

@@ -27,15 +27,15 @@ def requests(cluster: Cluster, namespace: str) -> dict[str, list[Request]]:
 
     Helm deletes the rights of a pod while it ends, so what it is refused from then on is no right that it lacks.
     """
-    found: dict[str, list[Request]] = {account: [] for account in ACCOUNTS}
+    result: dict[str, list[Request]] = {account: [] for account in ACCOUNTS}
     prefix, deleted = f"system:serviceaccount:{namespace}:", withdrawn(cluster)
     for event in audited(cluster, prefix):
         request = Request.from_event(event)
         account = request.user.removeprefix(prefix)
         ended = account in deleted and request.at > deleted[account] - _AT_THE_SAME_TIME
         if account != request.user and not (ended and request.code in _REFUSED):
-            found.setdefault(account, []).append(request)
-    return found
+            result.setdefault(account, []).append(request)
+    return result
 
 
 def withdrawn(cluster: Cluster) -> dict[str, datetime]:
@@ -64,10 +64,10 @@ def granted(chart: Rendered) -> dict[str, list[Right]]:
 def refused(asked: Mapping[str, Iterable[Request]]) -> list[str]:
     """Requests that the API server refused, with who asked."""
     return [
-        f"{account}: {each.verb} {each.resource} {each.namespace}/{each.name}"
+        f"{account}: {request.verb} {request.resource} {request.namespace}/{request.name}"
         for account, requests in asked.items()
-        for each in requests
-        if each.code in _REFUSED
+        for request in requests
+        if request.code in _REFUSED
     ]
 
 
@@ -87,7 +87,7 @@ def beyond(rights: Iterable[Right], asked: Iterable[Request]) -> list[str]:
 def unused(rights: Iterable[Right], asked: Iterable[Request], excused: Mapping[str, str]) -> list[str]:
     """Rights that no request needed, and that nothing excuses."""
     asked = list(asked)
-    left = (each for each in rights if not any(_needs(request, each) for request in asked))
+    left = (right for right in rights if not any(_needs(request, right) for request in asked))
     return [str(each) for each in left if key(each) not in excused]
 
 

@@ -55,15 +55,15 @@ def beginning(request: pytest.FixtureRequest, real_node_requirements: None) -> I
 
 def _counters(node: AgentNode, later_than: float) -> Counters:
     """The counters of all loads, each as soon as kubelet has read it after a moment."""
-    found: Counters = {}
+    result: Counters = {}
 
     def look() -> bool:
         now = node.counters()
-        found.update({name: one for name, one in now.items() if one[0] > later_than and name not in found})
-        return all(node.key(load) in found for load in loads.ALL)
+        result.update({name: one for name, one in now.items() if one[0] > later_than and name not in result})
+        return all(node.key(load) in result for load in loads.ALL)
 
-    wait(look, seconds=later_than - time.time() + 120, what=f"counters of all loads: {found}")
-    return found
+    wait(look, seconds=later_than - time.time() + 120, what=f"counters of all loads: {result}")
+    return result
 
 
 @pytest.fixture
@@ -76,12 +76,12 @@ def _policy(**changes: Any) -> Json:  # noqa: ANN401 - a policy's fields
 
 
 def _prediction(node: AgentNode) -> Json:
-    found: Json = node.status().get("prediction") or {}
-    return found
+    result: Json = node.status().get("prediction") or {}
+    return result
 
 
 def _class(prediction: Json, name: str = "prod") -> Json:
-    return next((one for one in prediction.get("classes") or [] if one["name"] == name), {})
+    return next((cls_ for cls_ in prediction.get("classes") or [] if cls_["name"] == name), {})
 
 
 def test_cold_becomes_ready(node: AgentNode) -> None:
@@ -202,7 +202,7 @@ def test_doubled_load_is_reported_fast(node: AgentNode) -> None:
     seen: list[Json] = []
 
     def fast() -> bool:
-        """Whether a report that is no full one, nor any before it since the last full one, has the load."""
+        """Return whether a report that is no full one, nor any before it since the last full one, has the load."""
         status = node.status()
         if not seen or seen[-1]["updateTime"] != status["updateTime"]:
             seen.append(status)

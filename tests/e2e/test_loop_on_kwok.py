@@ -56,17 +56,21 @@ def until(condition: Callable[[], Any], what: Callable[[], str]) -> None:
 
 def targets(story: Story) -> list[dict[str, Any]]:
     """What there is to scrape, as Prometheus' configuration names it: each service by its process' open port."""
-    found = []
+    result = []
     for process in psutil.Process(story.cluster.supervisor.pid).children(recursive=True):
         words = process.cmdline()
         module = next((name for name in SERVICES if ["-m", name] == words[1:3]), None)
         if module is None:
             continue
         names = [word.partition("=")[2] for word in words if word.startswith("--node-name=")]
-        ports = [each.laddr.port for each in process.net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+        ports = [
+            connection.laddr.port
+            for connection in process.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
+        ]
         labels = {"pod": f"{module}-{process.pid}", **({"node": names[0]} if names else {})}
-        found += [{"targets": [f"127.0.0.1:{port}"], "labels": labels} for port in ports]
-    return found
+        result += [{"targets": [f"127.0.0.1:{port}"], "labels": labels} for port in ports]
+    return result
 
 
 @contextmanager
@@ -150,4 +154,4 @@ def test_dashboards_show_the_cluster(on_kwok: Telling, prometheus_programs: Prog
         rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
         assert {rule["name"]: rule["lastError"] for rule in rules if rule["health"] == "err"} == {}
         assert sum(rule["type"] == "alerting" for rule in rules) > 30
-        assert [each["labels"] for each in prometheus.get("alerts")["alerts"] if each["state"] == "firing"] == []
+        assert [alert["labels"] for alert in prometheus.get("alerts")["alerts"] if alert["state"] == "firing"] == []

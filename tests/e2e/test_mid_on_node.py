@@ -57,8 +57,8 @@ class MidNode:
         return self.cluster.spec.node_name
 
     def get(self, *words: str) -> Json:
-        found: Json = json.loads(self.cluster.kubectl("get", *words, "-o", "json"))
-        return found
+        result: Json = json.loads(self.cluster.kubectl("get", *words, "-o", "json"))
+        return result
 
     def report(self, reclaimable: str, usage: str = "300m") -> None:
         """A full report: what can be reclaimed of Prod, and what the whole node uses. Mid pods use nothing."""
@@ -94,10 +94,10 @@ class MidNode:
 
     def phase(self, name: str) -> str:
         """A pod's phase, "Terminating", or "" when it is gone."""
-        found = self.get("pods", "-n", NAMESPACE, "--field-selector", f"metadata.name={name}")["items"]
-        if not found:
+        result = self.get("pods", "-n", NAMESPACE, "--field-selector", f"metadata.name={name}")["items"]
+        if not result:
             return ""
-        return "Terminating" if "deletionTimestamp" in found[0]["metadata"] else str(found[0]["status"]["phase"])
+        return "Terminating" if "deletionTimestamp" in result[0]["metadata"] else str(result[0]["status"]["phase"])
 
     def expect_phase(self, phase: str, *names: str) -> None:
         for name in names:
@@ -119,8 +119,8 @@ class MidNode:
 
     def metric(self, line: str) -> float:
         """A metric of the manager's; 0 where it is not there."""
-        found = (text.rpartition(" ") for text in self.manager.page("/metrics")[1].splitlines())
-        return next((float(value) for name, _, value in found if name == line), 0.0)
+        result = (text.rpartition(" ") for text in self.manager.page("/metrics")[1].splitlines())
+        return next((float(value) for name, _, value in result if name == line), 0.0)
 
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
@@ -157,9 +157,9 @@ def node(
         stage.configure(_strategy())
         manager.start()
         try:
-            found = MidNode(cluster, manager)
-            wait(lambda: found.get("nodemetrics")["items"], seconds=120, what="a NodeMetric")
-            yield found
+            result = MidNode(cluster, manager)
+            wait(lambda: result.get("nodemetrics")["items"], seconds=120, what="a NodeMetric")
+            yield result
         finally:
             code = manager.stop()
             if request.session.testsfailed:
@@ -266,8 +266,8 @@ def _guard(node: MidNode, app: str) -> None:
 
 def _grows(node: MidNode, *, reclaimable: str, usage: str) -> None:
     """What an agent reports as the usage and predicted peak of Prod grow; twice, for one report evicts nobody."""
-    told = len(node.events("MidDeficit", node.name))
+    texts = len(node.events("MidDeficit", node.name))
     node.report(reclaimable, usage)
-    wait(lambda: len(node.events("MidDeficit", node.name)) > told, seconds=120, what="a deficit")
+    wait(lambda: len(node.events("MidDeficit", node.name)) > texts, seconds=120, what="a deficit")
     time.sleep(1.1)  # a report is told from the one before by its time, in seconds
     node.report(reclaimable, usage)

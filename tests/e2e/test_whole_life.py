@@ -87,7 +87,7 @@ def _first_numbers(life: Life) -> None:
 
 
 def _sell(life: Life) -> str:
-    """One edit of the ConfigMap, and a Mid pod runs; what tells whether it is still the same."""
+    """An edit of the ConfigMap, and a Mid pod runs; what tells whether it is still the same."""
     life.start("prod.yaml", "thrifty", "busy")
     life.publish()
     life.until(life.published, "Mid resources on the Node")

@@ -84,7 +84,7 @@ def any_json(keys: SearchStrategy[str] | None = None) -> SearchStrategy[Json]:
 
 def _places(value: Json, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(found for key, part in inner for found in _places(part, (*path, key)))]
+    return [path, *(result for key, part in inner for result in _places(part, (*path, key)))]
 
 
 def _of_its_kind(value: Json) -> SearchStrategy[Json]:
@@ -121,7 +121,9 @@ def altered(
 
 def objects(*originals: Json) -> SearchStrategy[Json]:
     """What might be sent in place of such objects: altered ones, and maps of anything with the same keys."""
-    keys = sorted({key for one in originals for place in _places(one) for key in place if isinstance(key, str)})
+    keys = sorted(
+        {key for original in originals for place in _places(original) for key in place if isinstance(key, str)}
+    )
     return altered(*originals) | st.dictionaries(st.sampled_from(keys), any_json(st.sampled_from(keys)), max_size=5)
 
 

@@ -103,9 +103,9 @@ def preempt_is_sound(sent: Json, said: Json) -> None:
     meta = sent.get("NodeNameToMetaVictims")
     victims = sent["NodeNameToVictims"] if meta is None else meta
     assert said.keys() == {"NodeNameToMetaVictims"}
-    for name, found in said["NodeNameToMetaVictims"].items():
-        came = [each["metadata"]["uid"] if meta is None else each["UID"] for each in victims[name]["Pods"]]
-        assert [each["UID"] for each in found["Pods"]] == came != []
+    for name, result in said["NodeNameToMetaVictims"].items():
+        came = [pod["metadata"]["uid"] if meta is None else pod["UID"] for pod in victims[name]["Pods"]]
+        assert [pod["UID"] for pod in result["Pods"]] == came != []
 
 
 CHECKS: Final = {"filter": filter_is_sound, "prioritize": prioritize_is_sound, "preempt": preempt_is_sound}

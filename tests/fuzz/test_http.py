@@ -21,11 +21,11 @@ REQUESTS: Final = (
 
 def wire() -> Mock:
     """A connection that can be half closed, as TCP can."""
-    found = Mock(asyncio.Transport)
-    ended = (found.close, found.abort, found.write_eof)
-    found.is_closing.side_effect = lambda: any(end.called for end in ended)
-    found.can_write_eof.return_value, found.get_write_buffer_size.return_value = True, 0
-    return found
+    result = Mock(asyncio.Transport)
+    ended = (result.close, result.abort, result.write_eof)
+    result.is_closing.side_effect = lambda: any(end.called for end in ended)
+    result.can_write_eof.return_value, result.get_write_buffer_size.return_value = True, 0
+    return result
 
 
 def answered(pieces: list[bytes]) -> tuple[bytes, bool, list[Request]]:

@@ -41,7 +41,7 @@ def usable(view: EffectiveStrategy) -> None:
     """A strategy that every formula, and the API server, can do something with."""
     are_lines(*map(str, view.findings))
     inputs = StrategyInputs.of(view.strategy)
-    for percent in (*(inputs.threshold_percent[each] for each in Resource), inputs.unallocated_percent):
+    for percent in (*(inputs.threshold_percent[resource] for resource in Resource), inputs.unallocated_percent):
         assert 0 <= percent <= 100
     assert inputs.degrade_seconds > 0
     assert inputs.update_seconds > 0
@@ -61,7 +61,7 @@ def test_config_is_followed_or_refused_with_a_sentence_for_each_fault(given: str
     text = given if isinstance(given, str) else json.dumps({"enable": True, "nodeConfigs": given})
     judged = parse_config(text)
     findings = (*judged.errors, *judged.entry_errors, *judged.warnings, *judged.hints)
-    assert all(each.message for each in findings)
+    assert all(finding.message for finding in findings)
     are_lines(*map(str, findings))
     assert (judged.config is None) == bool(judged.errors)
     if judged.config is not None:
@@ -164,11 +164,11 @@ def test_reports_and_pods_are_amounts(status: Json, pod: Json) -> None:
     if report is not None:
         measured = (report.node_usage, report.system_usage, report.mid_usage, report.reclaimable)
         assert all(each[name] is None or 0 <= (each[name] or 0) < LARGEST for each in measured for name in Resource)
-    found = PodInputs.from_object(pod)
-    assert all(found.requests[each] >= 0 and found.mid_requests[each] >= 0 for each in Resource)
-    assert not (found.above_mid and found.holds_mid)
+    result = PodInputs.from_object(pod)
+    assert all(result.requests[resource] >= 0 and result.mid_requests[resource] >= 0 for resource in Resource)
+    assert not (result.above_mid and result.holds_mid)
     again = PodInputs.from_object({**pod, "metadata": {**pod["metadata"], "annotations": {"any": "thing"}}})
-    assert (again.requests, again.mid_requests, again.band) == (found.requests, found.mid_requests, found.band)
+    assert (again.requests, again.mid_requests, again.band) == (result.requests, result.mid_requests, result.band)
 
 
 SOUND = {**NODE, "metadata": {"name": "n1", "uid": "u", "labels": {}, "annotations": {}}}

@@ -115,12 +115,12 @@ def _spec(found: SpecInForce) -> None:
 
 
 def _policy(parsed: PredictPolicy) -> None:
-    found = answer_or_refusal(lambda: resolve(parsed), PolicyError, "predictPolicy")
-    assert (in_force(parsed, DEFAULTS).problem == "") == (found is not None)
-    if found is not None:
-        assert 0.0 <= found.reclaim_ratio <= 1.0
-        assert 0.0 <= found.cold_start_seconds <= 2592000
-        assert all(1.0 <= one.margin <= 2.0 for one in found.models.values())
+    result = answer_or_refusal(lambda: resolve(parsed), PolicyError, "predictPolicy")
+    assert (in_force(parsed, DEFAULTS).problem == "") == (result is not None)
+    if result is not None:
+        assert 0.0 <= result.reclaim_ratio <= 1.0
+        assert 0.0 <= result.cold_start_seconds <= 2592000
+        assert all(1.0 <= model.margin <= 2.0 for model in result.models.values())
 
 
 def _quantity(given: str | float) -> Fraction:
@@ -230,5 +230,5 @@ PARSERS: Final = {
 def test_answers_are_sound_and_refusals_name_what_is_wrong(name: str, data: st.DataObject) -> None:
     given, parse, refusal, named, sound = PARSERS[name]
     value: Json = data.draw(given)
-    found = answer_or_refusal(lambda: parse(value), refusal, named)
-    assert found is None or sound(found) in (True, None), found
+    result = answer_or_refusal(lambda: parse(value), refusal, named)
+    assert result is None or sound(result) in (True, None), result

@@ -102,10 +102,10 @@ NAMING = prometheus.Naming("instance", re.compile(r"([^:]+):\d+"))
 
 
 def percentages(metrics: Iterable[Metric]) -> None:
-    for each in metrics:
-        assert type(each["value"]) is float
-        assert 0 <= each["value"] <= LARGEST_PERCENT
-        assert all(isinstance(each[key], str) for key in ("name", "type", "operator", "rollup"))
+    for metric in metrics:
+        assert type(metric["value"]) is float
+        assert 0 <= metric["value"] <= LARGEST_PERCENT
+        assert all(isinstance(metric[key], str) for key in ("name", "type", "operator", "rollup"))
 
 
 def answered(provider: str, given: Any) -> None:  # noqa: ANN401 - JSON

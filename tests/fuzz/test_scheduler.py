@@ -85,8 +85,8 @@ class Scheduler:
             put(item)
 
     def answers(self) -> list[str | None]:
-        """Why pods may not go to node n1, one of each namespace; each node has a finite score for each of them."""
-        found = []
+        """Return why pods may not go to node n1, one of each namespace; each node has a finite score for each pod."""
+        result = []
         for waits in (CLUSTER["pods"][2], {**CLUSTER["pods"][0], "spec": {"containers": [], "priority": 9500}}):
             request, nodes = self.cache.read(waits), self.cache.freeze(NOW)
             verdict, scores = self.cycle.filter(request, nodes), self.cycle.score(request, nodes)
@@ -94,9 +94,9 @@ class Scheduler:
             assert np.isfinite(scores).all()
             json.dumps(self.cycle.explain(request, nodes), allow_nan=False)
             refusal = verdict.refusal(list(nodes.names).index("n1"))
-            found.append(None if refusal is None else str(refusal))
-        are_lines(*(each for each in found if each is not None))
-        return found
+            result.append(None if refusal is None else str(refusal))
+        are_lines(*(each for each in result if each is not None))
+        return result
 
     def charges_are_right(self) -> None:
         ledger = self.quotas.ledger
@@ -195,12 +195,12 @@ class Api(FakeApi):
         decode: Decode | None = None,
     ) -> tuple[list[Any], str]:
         folders = {where: where.rpartition("/")[0] for where in self.objects}
-        found = [
+        result = [
             copy.deepcopy(self.objects[where])
             for where, folder in folders.items()
             if path in (folder, re.sub("/namespaces/[^/]+", "", folder))
         ]
-        objects = found if decode is None else [decode(msgspec.Raw(json.dumps(each).encode())) for each in found]
+        objects = result if decode is None else [decode(msgspec.Raw(json.dumps(each).encode())) for each in result]
         return objects if keep is None else [keep(each) for each in objects], "5"
 
     @asynccontextmanager
@@ -258,6 +258,6 @@ async def reclaimed(*odd: tuple[str, Json]) -> tuple[Any, ...]:
 @fuzz(data=st.data())
 def test_reclaim_goes_on(odd: str, data: st.DataObject) -> None:
     with only_the_odd_object_is_named():
-        found = asyncio.run(reclaimed(odd_object(data, odd)))
-    assert found == asyncio.run(reclaimed())
-    assert found[0] == ["a2"]
+        result = asyncio.run(reclaimed(odd_object(data, odd)))
+    assert result == asyncio.run(reclaimed())
+    assert result[0] == ["a2"]

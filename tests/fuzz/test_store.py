@@ -49,9 +49,9 @@ def hurt(draw: st.DrawFn, *originals: bytes) -> bytes:
 
 @fuzz(data=hurt(*SOUND) | FORGED | st.binary(), fields=st.sampled_from((1, 3)), times=st.integers(0, 64))
 def test_chunk_has_a_number_for_each_time_or_is_damaged(data: bytes, fields: int, times: int) -> None:
-    found = answer_or_refusal(lambda: codec.decode(data, fields, times), CodecError, "damaged chunk")
-    if found is not None:
-        arrays, present = found
+    result = answer_or_refusal(lambda: codec.decode(data, fields, times), CodecError, "damaged chunk")
+    if result is not None:
+        arrays, present = result
         count = times if present is None else int(np.count_nonzero(present))
         assert [array.shape for array in arrays] == [(count,)] * fields
         assert all(array.dtype == np.int64 for array in arrays)

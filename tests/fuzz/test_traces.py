@@ -49,5 +49,5 @@ def test_folder_is_read_or_refused_by_its_name(folder: Path, given: tuple[str, d
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     options = Options(pods=(str(folder / "pods.json"),)) if layout == "kubectl" else Options()
-    found = answer_or_refusal(lambda: read("trace", [str(folder)], options, lambda *_: None), TraceError, str(folder))
-    can_be_judged(found)
+    result = answer_or_refusal(lambda: read("trace", [str(folder)], options, lambda *_: None), TraceError, str(folder))
+    can_be_judged(result)

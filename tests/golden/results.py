@@ -82,9 +82,9 @@ def _object_difference(expected: Mapping[str, Any], actual: object, tolerance: f
         inner = f"{path}.{key}" if path else str(key)
         if key not in actual and value is not None:  # null means absent
             return f"{inner}: expected {value!r}, got nothing"
-        found = difference(value, actual.get(key), tolerance, inner)
-        if found:
-            return found
+        result = difference(value, actual.get(key), tolerance, inner)
+        if result:
+            return result
     extra = sorted(actual.keys() - expected.keys())
     return f"{path or 'the result'}: not expected: {extra}" if extra and isinstance(actual, Exact) else None
 
@@ -94,7 +94,7 @@ def _list_difference(expected: Sequence[Any], actual: object, tolerance: float |
     if not isinstance(actual, list | tuple):
         return f"{here}: expected a list, got {actual!r}"
     for index, (left, right) in enumerate(zip(expected, actual, strict=False)):
-        found = difference(left, right, tolerance, f"{here}[{index}]")
-        if found:
-            return found
+        result = difference(left, right, tolerance, f"{here}[{index}]")
+        if result:
+            return result
     return None if len(expected) == len(actual) else f"{here}: expected {len(expected)} entries, got {len(actual)}"

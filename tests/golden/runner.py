@@ -84,12 +84,12 @@ def _outcome(family: str, name: str, operation: str, vector: Mapping[str, Any]) 
     if answer is None:
         return Outcome.UNSUPPORTED, "no adapter"
     actual, tolerance = answer(vector["input"]), vector.get("tolerance")
-    found = difference(vector["expected"], actual, tolerance)
-    if found is None:
+    result = difference(vector["expected"], actual, tolerance)
+    if result is None:
         return Outcome.PASSED, ""
     deviation = _DEVIATIONS.get((family, name))
     if deviation is None:
-        return Outcome.FAILED, found
+        return Outcome.FAILED, result
     ours = difference(deviation["ours"], actual, tolerance)
     if ours is None:
         return Outcome.DEVIATION, deviation["reason"]

@@ -25,7 +25,11 @@ REGRESSION = HERE / "regression"
 @pytest.mark.parametrize("file", sorted(VECTORS.glob("*.json")), ids=lambda file: file.stem)
 def test_every_vector_has_its_answer(file: Path) -> None:
     """Every reference vector passes, deviates as `deviations.json` says, or is out of scope."""
-    wrong = [each for each in run_file(file).judgements if each.outcome in (Outcome.FAILED, Outcome.UNSUPPORTED)]
+    wrong = [
+        judgement
+        for judgement in run_file(file).judgements
+        if judgement.outcome in (Outcome.FAILED, Outcome.UNSUPPORTED)
+    ]
     assert [f"{each.name}: {each.detail}" for each in wrong] == []
 
 
@@ -33,7 +37,11 @@ def test_every_vector_has_its_answer(file: Path) -> None:
 def test_answers_stay_what_they_are(file: Path) -> None:
     """Inputs that no peer was asked get the answers that were checked when they were recorded."""
     report = run_file(file)
-    assert [f"{each.name}: {each.detail}" for each in report.judgements if each.outcome is not Outcome.PASSED] == []
+    assert [
+        f"{judgement.name}: {judgement.detail}"
+        for judgement in report.judgements
+        if judgement.outcome is not Outcome.PASSED
+    ] == []
 
 
 def test_data_is_about_vectors() -> None:

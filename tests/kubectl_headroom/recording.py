@@ -43,8 +43,8 @@ def put_recorded(api: FakeApi) -> None:
 
 
 def named(part: str, name: str) -> Json:
-    found: Json = next(item for item in recorded(part) if item["metadata"]["name"] == name)
-    return found
+    result: Json = next(item for item in recorded(part) if item["metadata"]["name"] == name)
+    return result
 
 
 def golden(name: str) -> str:

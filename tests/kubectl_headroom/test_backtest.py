@@ -92,8 +92,8 @@ def test_names_control_no_terminal(
 
     def spoilt(found: Report, form: str) -> None:
         notes = (f"a note{hostile}",)
-        traces = tuple(replace(each, source=f"{each.source}{hostile}", notes=notes) for each in found.traces)
-        results = tuple(replace(each, policy=f"{each.policy}{hostile}") for each in found.results)
+        traces = tuple(replace(trace, source=f"{trace.source}{hostile}", notes=notes) for trace in found.traces)
+        results = tuple(replace(result, policy=f"{result.policy}{hostile}") for result in found.results)
         shown(replace(found, traces=traces, results=results), form)
 
     monkeypatch.setattr(command, "_show", spoilt)
@@ -106,9 +106,12 @@ def test_json_has_every_result(folder: Path, capsys: pytest.CaptureFixture[str])
     """Programs get the figures: for each horizon the oracle and each policy, in the order given."""
     words = ["--machines", "2", "--policy", "sum-max", "--policy", "default", "--horizon", "6h,1h,6h", "-o", "json"]
     document = json.loads(told(capsys, "--trace", folder, *words))
-    found = [(each["horizonSeconds"], each["policy"], each["machines"], each["seed"]) for each in document["results"]]
+    found = [
+        (result["horizonSeconds"], result["policy"], result["machines"], result["seed"])
+        for result in document["results"]
+    ]
     assert found == [(hours * 3600, name, 2, [0, 1]) for hours in (1, 6) for name in ("oracle", "sum-max", "default")]
-    savings = [each["savingsPercent"] for each in document["results"]]
+    savings = [result["savingsPercent"] for result in document["results"]]
     assert savings[0] > savings[1] > 0
     assert savings[0] > savings[3]  # what lies further ahead leaves less
 
@@ -117,9 +120,9 @@ def test_all_policies_are_judged(folder: Path, capsys: pytest.CaptureFixture[str
     """--policies all has every model that stands alone, and the default; more can be added."""
     words: list[str | Path] = ["--policies", "all", "--policy", COMBINED, "-o", "json"]
     document = json.loads(told(capsys, "--trace", folder, *words))
-    names = {each["policy"] for each in document["results"]}
+    names = {result["policy"] for result in document["results"]}
     assert names == {"oracle", "default", COMBINED, *MODELS} - COMBINING
-    assert all(0 <= each["violationPercent"]["mean"] <= 100 for each in document["results"])
+    assert all(0 <= result["violationPercent"]["mean"] <= 100 for result in document["results"])
 
 
 def test_policy_of_a_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,14 +167,14 @@ def test_pods_are_judged_where_they_were(tmp_path: Path, capsys: pytest.CaptureF
     columns = "uid,node,pod,workload,class,cpu_request_millicores,cpu_limit_millicores,mem_request_mib,mem_limit_mib\n"
     for node, pods in (("n1", {"a": 200, "b": 100}), ("n2", {"c": 500})):
         write(tmp_path / node / "cpu_millicores.csv", "\n".join([f"ts,{','.join(pods)}", *steady(48, *pods.values())]))
-        write(tmp_path / node / "pods.csv", columns + "".join(f"{one},{node},{one},,prod,1000,,,\n" for one in pods))
+        write(tmp_path / node / "pods.csv", columns + "".join(f"{pod},{node},{pod},,prod,1000,,,\n" for pod in pods))
     words: list[str | Path] = ["--trace", tmp_path, "--horizon", "30m", "--warm-up", "1h"]
     words += ["--resource", "cpu", "--policy", "recent-max:margin=10,cold=10m"]
     document = json.loads(told(capsys, *words, "-o", "json"))
-    oracle, found = document["results"]
-    assert (found["machines"], found["seed"]) == (2, None)
+    oracle, result = document["results"]
+    assert (result["machines"], result["seed"]) == (2, None)
     assert oracle["savingsPercent"] == pytest.approx(100 * (3 - 0.8) / 3, abs=0.01)
-    assert found["savingsPercent"] == pytest.approx(100 * (3 - 0.88) / 3, abs=0.01)
+    assert result["savingsPercent"] == pytest.approx(100 * (3 - 0.88) / 3, abs=0.01)
     assert "Where they really were: 2 machines." in told(capsys, *words)
     packed = json.loads(told(capsys, *words, "--machines", "1", "--seed", "4", "-o", "json"))
     assert (packed["results"][1]["machines"], packed["results"][1]["seed"]) == (1, 4)

@@ -150,11 +150,11 @@ def test_bad_entry_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "check", _file(tmp_path, BAD), "-o", "json"]) == FAILED
-    found = json.loads(capsys.readouterr().out)
-    assert found["accepted"] is False
-    assert [each["path"] for each in found["errors"]] == ["enabl", "midCPUThresholdPercent"]
-    assert [each["path"] for each in found["entryErrors"]] == ["nodeConfigs[0].mode"]
-    assert found["warnings"] == [{"path": "other", "message": "unknown field: ignored"}]
+    result = json.loads(capsys.readouterr().out)
+    assert result["accepted"] is False
+    assert [error["path"] for error in result["errors"]] == ["enabl", "midCPUThresholdPercent"]
+    assert [error["path"] for error in result["entryErrors"]] == ["nodeConfigs[0].mode"]
+    assert result["warnings"] == [{"path": "other", "message": "unknown field: ignored"}]
 
 
 @pytest.mark.parametrize(
@@ -238,10 +238,10 @@ async def test_own_layers_of_nodes_stay(capsys: pytest.CaptureFixture[str]) -> N
     labelled = node("labelled", labels={LABEL_MID_STATIC_CPU_RATIO: "0.2"})
     text = '{"enable": true, "degradeTimeMinutes": 30, "midStaticCPUReservedPercent": 40}'
     assert await _diff(_cluster(own, labelled), text, "json") == 0
-    found = json.loads(capsys.readouterr().out)
-    changed = [(change["nodes"], [each["path"] for each in change["fields"]]) for change in found["changes"]]
+    result = json.loads(capsys.readouterr().out)
+    changed = [(change["nodes"], [field["path"] for field in change["fields"]]) for change in result["changes"]]
     assert changed == [(["labelled"], ["degradeTimeMinutes"]), (["own"], ["midStaticCPUReservedPercent"])]
-    assert found["changes"][0]["fields"][0] == {
+    assert result["changes"][0]["fields"][0] == {
         "path": "degradeTimeMinutes",
         "old": 20,
         "oldSource": "cluster",

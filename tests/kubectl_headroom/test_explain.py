@@ -56,8 +56,8 @@ def test_expired_report_shows_its_numbers() -> None:
     explanation = explained("web-1", now=NOW + 86400)
     assert explanation.result.calculated.cpu == 0
     assert "If the report still counted: CPU" in text(explanation)
-    found = as_json(explanation)["termsOtherwise"]
-    assert (found["if"], found["terms"][-1]["name"]) == ("the report still counted", "mid")
+    result = as_json(explanation)["termsOtherwise"]
+    assert (result["if"], result["terms"][-1]["name"]) == ("the report still counted", "mid")
     both = explained("web-1", config='{"midUnallocatedPercent": 50}', now=NOW + 86400)
     assert both.unless == "colocation were enabled and the report still counted"
 
@@ -78,7 +78,7 @@ def test_reclaimable_zero_says_why() -> None:
     """Where the agent reports that nothing is reclaimable, what it predicts and what is requested stand beside it."""
     metric = named("nodeMetrics", "web-1")
     metric["status"]["prodReclaimableMetric"]["resource"]["resources"]["cpu"] = "0"
-    (said,) = [each for each in findings(explained("web-1", node_metric=metric)) if "reclaimable is 0" in each]
+    (said,) = [finding for finding in findings(explained("web-1", node_metric=metric)) if "reclaimable is 0" in finding]
     assert said.startswith("CPU: reclaimable is 0m: the agent says so, and predicts a peak of ")
     assert said.endswith("; pods above Mid request 9000m")
 
@@ -157,10 +157,10 @@ def test_formula_with_numbers() -> None:
 def test_every_input_has_origin(settings: dict[str, Any]) -> None:
     """Each number of each policy's formula is traced to where it comes from."""
     explanation = explained("web-1", config=json.dumps({"enable": True, **settings}))
-    found = inputs(explanation.result.terms, explanation.facts)
-    assert found
-    assert [each.name for each in found if each.origin is Origin.UNKNOWN] == []
-    assert {each.name for each in found} <= set(ORIGINS)
+    result = inputs(explanation.result.terms, explanation.facts)
+    assert result
+    assert [each.name for each in result if each.origin is Origin.UNKNOWN] == []
+    assert {each.name for each in result} <= set(ORIGINS)
 
 
 def test_ages_of_inputs() -> None:
@@ -244,7 +244,7 @@ def test_shape_is_stable() -> None:
     assert set(data["next"][0]) == {"resource", "action", "offered", "desired", "withinSeconds", "reason"}
     assert set(data["terms"][0]) == {"name", "resource", "value", "formula", "inputs", "decidedBy", "note"}
     assert data["terms"][0]["decidedBy"] == "capacity - allocatable"
-    assert [each["type"] for each in data["conditions"]] == ["Collecting", "PredictionReady"]
+    assert [condition["type"] for condition in data["conditions"]] == ["Collecting", "PredictionReady"]
 
 
 def test_json_of_degraded_node() -> None:

@@ -82,7 +82,7 @@ def test_json_of_eviction() -> None:
     assert eviction["mode"] == "dry-run"
     assert eviction["proven"] is True
     assert eviction["short"]["cpuMilli"] == 1500
-    assert [each["pod"] for each in eviction["pods"]] == ["shop/nightly-report"]
+    assert [pod["pod"] for pod in eviction["pods"]] == ["shop/nightly-report"]
     assert eviction["pods"][0]["cpuMilli"] == 3000
     assert eviction["stillShort"] == {"cpuMilli": 0, "memoryBytes": 0}
 

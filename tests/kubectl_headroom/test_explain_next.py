@@ -71,40 +71,40 @@ def cpu(explanation: Explanation) -> tuple[Action, float | None]:
 )
 def test_next_step(node: Json, expected: tuple[Action, float | None], says: str) -> None:
     """What the manager does about a difference, at the latest when, and by which setting."""
-    found = explained("web-1", node=node)
-    assert cpu(found) == expected
-    assert says in found.steps[0].reason
-    assert found.steps[1].action is Action.NOTHING
+    result = explained("web-1", node=node)
+    assert cpu(result) == expected
+    assert says in result.steps[0].reason
+    assert result.steps[1].action is Action.NOTHING
 
 
 def test_resources_go_when_disabled() -> None:
     """Where nothing may be published, the resources are taken away."""
-    found = explained("web-3", node={**publishing("7000"), "metadata": {"name": "web-3"}})
-    assert cpu(found) == (Action.WRITE, 0.0)
-    assert found.steps[0].desired is None
-    assert any("it is taken away within seconds" in note for note in findings(found))
+    result = explained("web-3", node={**publishing("7000"), "metadata": {"name": "web-3"}})
+    assert cpu(result) == (Action.WRITE, 0.0)
+    assert result.steps[0].desired is None
+    assert any("it is taken away within seconds" in note for note in findings(result))
 
 
 def test_desired_keeps_what_runs() -> None:
     """What the Node should have is not below what running Mid pods requested, even where colocation is off."""
-    found = explained("web-1", config='{"enable": false}')
-    assert desired(found.result, found.facts.strategy) == {Resource.CPU: 3000, Resource.MEMORY: 4 * 2**30}
+    result = explained("web-1", config='{"enable": false}')
+    assert desired(result.result, result.facts.strategy) == {Resource.CPU: 3000, Resource.MEMORY: 4 * 2**30}
 
 
 def test_shadow_takes_resources_away() -> None:
     """In shadow nothing new is offered: what runs stays, and the numbers are calculated all the same."""
-    found = explained("web-1", "mode=shadow")
-    assert found.result.calculated.cpu == 7000
-    assert found.desired[Resource.CPU] == 3000
-    assert any("mode is shadow" in note for note in findings(found))
+    result = explained("web-1", "mode=shadow")
+    assert result.result.calculated.cpu == 7000
+    assert result.desired[Resource.CPU] == 3000
+    assert any("mode is shadow" in note for note in findings(result))
 
 
 def test_excluded_node_is_left_alone() -> None:
     """Of a node that the manager is told to leave alone nothing is published, and that comes first."""
-    found = explained("web-1", exclude_nodes="pool=web")
-    assert findings(found)[0].startswith("this node's labels match --exclude-nodes 'pool=web'")
-    assert found.excluded
-    assert found.result.calculated.cpu == 0
+    result = explained("web-1", exclude_nodes="pool=web")
+    assert findings(result)[0].startswith("this node's labels match --exclude-nodes 'pool=web'")
+    assert result.excluded
+    assert result.result.calculated.cpu == 0
     assert not explained("web-1").excluded
 
 
@@ -120,8 +120,8 @@ def test_other_model_is_said() -> None:
     """An agent that predicts with another model than the strategy asks for is told apart."""
     config = '{"enable": true, "nodePredictPolicy": {"model": "sum-max"}}'
     assert any(
-        "predicts with diversity, the strategy asks for sum-max" in each
-        for each in findings(explained("web-1", config=config))
+        "predicts with diversity, the strategy asks for sum-max" in finding
+        for finding in findings(explained("web-1", config=config))
     )
 
 
@@ -134,6 +134,6 @@ def test_future_report_has_the_servers_age() -> None:
         {"manager": "agent", "subresource": "status", "time": "2026-11-21T12:00:30Z", "fieldsV1": fields},
         {"manager": "other", "time": "2026-11-21T12:00:59Z", "fieldsV1": fields},
     ]
-    found = explained("web-1", node_metric=metric, now=NOW)
-    assert found.facts.report_age == 30.0
-    assert found.facts.prediction_age == 30.0
+    result = explained("web-1", node_metric=metric, now=NOW)
+    assert result.facts.report_age == 30.0
+    assert result.facts.prediction_age == 30.0

@@ -67,9 +67,9 @@ def _waiting_mid(**conditions: tuple[str, str]) -> FakeApi:
     """A Mid pod that waits; nodes without Mid resources of which the manager says (reason, message)."""
     api = cluster(*(machine(name, 4) for name in ("n1", "n2", "n3")))
     for name, (reason, message) in conditions.items():
-        told = {"type": "MidPublished", "status": "False", "reason": reason, "message": message}
+        texts = {"type": "MidPublished", "status": "False", "reason": reason, "message": message}
         odd = {"type": "PredictionReady", "status": "False", "reason": "ColdStart"}
-        metric = {"metadata": {"name": name}, "spec": {}, "status": {"conditions": [odd, told]}}
+        metric = {"metadata": {"name": name}, "spec": {}, "status": {"conditions": [odd, texts]}}
         api.put(f"{live.NODE_METRICS}/{name}", metric)
     waits = pod("m", {MID_CPU: "1000", MID_MEMORY: "1Gi"}, schedulerName="headroom-scheduler")
     message = "0/3 nodes are available: 3 Insufficient kubernetes.io/mid-cpu."
@@ -210,20 +210,20 @@ async def test_without_quotas(capsys: pytest.CaptureFixture[str]) -> None:
 async def test_document(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON has every part, with units in the names; YAML the same; wide the same sentences as the table."""
     await explain_pod(cluster(*story()), "b", "b2", "json")
-    found: Any = json.loads(capsys.readouterr().out)
-    assert (found["kind"], found["version"]) == ("PodExplanation", 1)
-    assert found["pod"]["state"] == "waits"
-    assert found["pod"]["node"] is None
-    assert found["quota"]["quota"] == "b/qb"
-    assert found["placement"]["nodes"] == 1
-    assert found["placement"]["passing"] == 0
-    assert list(found["placement"]["refusals"]) == ["n1"]
-    assert found["node"] is None
+    result: Any = json.loads(capsys.readouterr().out)
+    assert (result["kind"], result["version"]) == ("PodExplanation", 1)
+    assert result["pod"]["state"] == "waits"
+    assert result["pod"]["node"] is None
+    assert result["quota"]["quota"] == "b/qb"
+    assert result["placement"]["nodes"] == 1
+    assert result["placement"]["passing"] == 0
+    assert list(result["placement"]["refusals"]) == ["n1"]
+    assert result["node"] is None
     await explain_pod(cluster(*story()), "b", "b2", "yaml")
-    assert yaml.safe_load(capsys.readouterr().out) == found
+    assert yaml.safe_load(capsys.readouterr().out) == result
     await explain_pod(cluster(*story()), "b", "b2", "wide")
-    told = [line[2:] for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
-    assert told[: len(found["sentences"])] == found["sentences"]
+    texts = [line[2:] for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
+    assert texts[: len(result["sentences"])] == result["sentences"]
 
 
 async def test_best_nodes_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,9 +96,9 @@ async def test_conditions_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
 async def test_documents(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON has the amounts as quantities, the pods and the reasons; YAML the same."""
     await _explain(cluster(*story()), "b", "qb", "json")
-    found: Any = json.loads(capsys.readouterr().out)
-    assert (found["kind"], found["version"], found["inForce"]) == ("QuotaAccount", 1, True)
-    (resource,) = found["resources"]
+    result: Any = json.loads(capsys.readouterr().out)
+    assert (result["kind"], result["version"], result["inForce"]) == ("QuotaAccount", 1, True)
+    (resource,) = result["resources"]
     assert {name: resource[name] for name in ("resource", "min", "used", "lent", "left")} == {
         "resource": GPU,
         "min": "6",
@@ -106,11 +106,11 @@ async def test_documents(capsys: pytest.CaptureFixture[str]) -> None:
         "lent": "2",
         "left": "1",
     }
-    assert [each["pod"] for each in found["charged"]] == ["b/b1"]
-    assert found["waiting"][0]["requests"] == {GPU: "3"}
-    assert found["waiting"][0]["why"].startswith("ElasticQuota b/qb")
+    assert [each["pod"] for each in result["charged"]] == ["b/b1"]
+    assert result["waiting"][0]["requests"] == {GPU: "3"}
+    assert result["waiting"][0]["why"].startswith("ElasticQuota b/qb")
     await _explain(cluster(*story()), "b", "qb", "yaml")
-    assert yaml.safe_load(capsys.readouterr().out) == found
+    assert yaml.safe_load(capsys.readouterr().out) == result
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ def test_other_text_is_refused(formula: str) -> None:
 
 
 def test_operands_of_min() -> None:
-    found = operands(term("min(a + max(b, 0), b)", 3, a=10, b=3))
-    assert found == [Operand("a + max(b, 0)", 13), Operand("b", 3)]
+    result = operands(term("min(a + max(b, 0), b)", 3, a=10, b=3))
+    assert result == [Operand("a + max(b, 0)", 13), Operand("b", 3)]
     assert decisive(term("min(a + max(b, 0), b)", 3, a=10, b=3)) == "b"
 
 
@@ -72,7 +72,7 @@ AMOUNT = st.integers(0, 64)
 def test_printed_lines_add_up(numbers: tuple[int, ...], percent: int, policy: tuple[str, str]) -> None:
     """Whatever the policy and the numbers, each printed formula with its printed inputs comes to its printed value."""
     allocatable, more, usage, system, reclaimable, mid_usage, prod, mid = numbers
-    found = node_inputs(
+    result = node_inputs(
         node(cpu=str(allocatable), memory=f"{allocatable}Gi", capacity={"cpu": str(allocatable + more)}),
         report(
             usage=(str(usage), f"{usage}Gi"),
@@ -88,7 +88,7 @@ def test_printed_lines_add_up(numbers: tuple[int, ...], percent: int, policy: tu
         midCPUThresholdPercent=percent,
         midStaticCPUReservedPercent=percent,
     )
-    terms = calculate(found).terms
+    terms = calculate(result).terms
     assert terms
     for each in terms:
         if not each.inputs:  # read as it is

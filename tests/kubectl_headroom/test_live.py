@@ -172,8 +172,8 @@ def _quota(cluster: Cluster, *words: str) -> tuple[int, Any, str]:
 
 
 def _status(stage: Stage) -> Json:
-    found: Json = stage.cluster.api.get(f"{QUOTAS}/namespaces/{TEAM}/elasticquotas/team").get("status") or {}
-    return found
+    result: Json = stage.cluster.api.get(f"{QUOTAS}/namespaces/{TEAM}/elasticquotas/team").get("status") or {}
+    return result
 
 
 def test_commands_say_what_extender_does(stage: Stage) -> None:
@@ -183,7 +183,7 @@ def test_commands_say_what_extender_does(stage: Stage) -> None:
     stage.create(stage.pod("third", TEAM, cpu="4"))
     code, report, _ = _quota(cluster, "-n", TEAM)
     (team,) = report["quotas"]
-    cpu = {each["resource"]: each for each in team["resources"]}["cpu"]
+    cpu = {resource["resource"]: resource for resource in team["resources"]}["cpu"]
     numbers = {"min": "4", "used": "3", "max": "6", "borrowed": "0", "lent": "0", "pending": "4"}
     assert (code, cpu) == (0, {"resource": "cpu", **numbers})
 
@@ -203,6 +203,6 @@ def test_commands_say_what_extender_does(stage: Stage) -> None:
     cluster.api.merge(f"{QUOTAS}/namespaces/{TEAM}/elasticquotas/team/status", {"status": status})
     code, verified, _ = _quota(cluster, "verify")
     assert code == 1
-    assert [each["text"] for each in verified["findings"]] == [
+    assert [finding["text"] for finding in verified["findings"]] == [
         "status.used says cpu 1, and the pods of the namespace come to 3"
     ]

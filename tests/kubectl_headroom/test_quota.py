@@ -54,7 +54,7 @@ async def test_json_has_quantities(capsys: pytest.CaptureFixture[str]) -> None:
         "lent": "0",
         "pending": "0",
     }
-    assert {each["resource"]: each["max"] for each in second["resources"]} == {"cpu": "2", "memory": "1Gi"}
+    assert {resource["resource"]: resource["max"] for resource in second["resources"]} == {"cpu": "2", "memory": "1Gi"}
     assert {each["resource"]: each["min"] for each in data["total"]} == {"cpu": "2500m", "memory": "3Gi"}
     await run(cluster(*quotas, machine("n1", 1)), "-o", "yaml")
     assert yaml.safe_load(capsys.readouterr().out) == data
@@ -70,8 +70,8 @@ async def test_max_follows_profile(tmp_path: Path, capsys: pytest.CaptureFixture
     given = cluster(quota("c", {GPU: 2}, {GPU: 2}), waiting)
     for flags, most in ((["--profile", str(path)], "0"), ([], None)):
         await run(given, *flags, "-o", "json")
-        (found,) = json.loads(capsys.readouterr().out)["quotas"]
-        (memory,) = [each for each in found["resources"] if each["resource"] == "memory"]
+        (result,) = json.loads(capsys.readouterr().out)["quotas"]
+        (memory,) = [resource for resource in result["resources"] if resource["resource"] == "memory"]
         assert (memory["max"], memory["pending"]) == (most, "1Gi")
 
 
@@ -80,8 +80,8 @@ async def test_who_waits(capsys: pytest.CaptureFixture[str]) -> None:
     gone, gated = gpus("c", "gone", 2), gpus("c", "gated", 4, schedulingGates=[{"name": "x"}])
     gone["metadata"]["deletionTimestamp"] = "2025-01-01T00:00:00Z"
     await run(cluster(quota("c", {GPU: 9}), gone, gated, gpus("c", "waits", 1)), "-o", "json")
-    (found,) = json.loads(capsys.readouterr().out)["quotas"]
-    assert (found["pendingPods"], found["resources"][0]["pending"]) == (1, "1")
+    (result,) = json.loads(capsys.readouterr().out)["quotas"]
+    assert (result["pendingPods"], result["resources"][0]["pending"]) == (1, "1")
 
 
 async def test_younger_quota_is_told(capsys: pytest.CaptureFixture[str]) -> None:

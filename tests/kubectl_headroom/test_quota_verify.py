@@ -18,7 +18,7 @@ async def _verified(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> tuple[i
     """The exit code, and what each check says of what."""
     code = await run(api, "verify", "-o", "json", pause=_no_pause)
     findings = json.loads(capsys.readouterr().out)["findings"]
-    return code, {f"{each['level']} {each['check']} {each['quota']}": each["text"] for each in findings}
+    return code, {f"{finding['level']} {finding['check']} {finding['quota']}": finding["text"] for finding in findings}
 
 
 async def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,10 +35,10 @@ async def test_wrong_status(capsys: pytest.CaptureFixture[str]) -> None:
         quota("b", {GPU: 1}),
         gpus("a", "a1", 2, "n1"),
     ]
-    code, found = await _verified(cluster(*there), capsys)
+    code, result = await _verified(cluster(*there), capsys)
     assert code == FAILED
-    assert found["wrong status a/qa"] == "status.used says nvidia.com/gpu 1, and the pods of the namespace come to 2"
-    assert found["wrong status b/qb"].startswith("has no status.used: the extender that leads writes it")
+    assert result["wrong status a/qa"] == "status.used says nvidia.com/gpu 1, and the pods of the namespace come to 2"
+    assert result["wrong status b/qb"].startswith("has no status.used: the extender that leads writes it")
     assert await run(cluster(*there), "verify", pause=_no_pause) == FAILED
     out = capsys.readouterr().out
     assert "status.used says cpu 2, and the pods of the namespace come to 0" in out
@@ -104,13 +104,13 @@ async def test_status_may_lag(capsys: pytest.CaptureFixture[str]) -> None:
 )
 async def test_each_check(objects: list[Json], finding: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each check finds what it is for, and nothing else is found; a note alone does not fail."""
-    code, found = await _verified(cluster(machine("n1", 10), *objects), capsys)
-    assert list(found) == [finding]
-    assert found[finding].startswith(text)
+    code, result = await _verified(cluster(machine("n1", 10), *objects), capsys)
+    assert list(result) == [finding]
+    assert result[finding].startswith(text)
     assert code == (FAILED if finding.startswith("wrong") else 0)
 
 
 async def test_odd_status_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """A status that is no amount is wrong, not a crash."""
-    _, found = await _verified(cluster(machine("n1", 10), quota("a", {GPU: 1}, used={GPU: "lots"})), capsys)
-    assert found["wrong status a/qa"].startswith("status.used cannot be read: ")
+    _, result = await _verified(cluster(machine("n1", 10), quota("a", {GPU: 1}, used={GPU: "lots"})), capsys)
+    assert result["wrong status a/qa"].startswith("status.used cannot be read: ")

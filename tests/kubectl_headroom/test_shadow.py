@@ -45,8 +45,8 @@ UIDS = {name: f"uid-{name}" for name in ("web-1", "web-2", "web-3", "web-4", "od
 
 def test_shadow_text() -> None:
     """Nodes by name, the total; those without an account, gone, or another machine of that name, are left out."""
-    found = accounts(KEPT, UIDS, NOW)
-    rows = [cells(each) for each in [*found, total(found)]]
+    result = accounts(KEPT, UIDS, NOW)
+    rows = [cells(each) for each in [*result, total(result)]]
     assert plain(COLUMNS, rows) == golden("shadow.txt")
 
 
@@ -92,14 +92,14 @@ class Recorded:
 
 @pytest.fixture
 def api() -> ApiServer:
-    found: Any = Recorded()
-    return found  # type: ignore[no-any-return]
+    result: Any = Recorded()
+    return result  # type: ignore[no-any-return]
 
 
 async def test_selector_chooses_nodes(api: ApiServer, capsys: pytest.CaptureFixture[str]) -> None:
     await shadow.nodes(api, "hr", "pool=web", "json")
     shown = json.loads(capsys.readouterr().out)
-    assert [each["node"] for each in shown["nodes"]] == ["web-3"]
+    assert [node["node"] for node in shown["nodes"]] == ["web-3"]
     assert shown["total"]["worstExcess"] == {"cpuMilli": 0, "memoryBytes": 2 * GI}
     await shadow.nodes(api, "hr", None, "table")
     assert "all 3" in capsys.readouterr().out

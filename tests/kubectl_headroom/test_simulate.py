@@ -206,12 +206,12 @@ def test_templates_are_pods(tmp_path: Path) -> None:
         for kind, spec in kinds.items()
     ]
     many = {"kind": "List", "items": [POD, {"kind": "Service"}]}
-    found = pod_file.read(str(_write(tmp_path, *objects, None, many)), "default")
-    assert [each.title for each in found] == [*(f"{kind} shop/{kind.lower()}" for kind in kinds), "Pod default/web"]
-    for each in found:
+    result = pod_file.read(str(_write(tmp_path, *objects, None, many)), "default")
+    assert [each.title for each in result] == [*(f"{kind} shop/{kind.lower()}" for kind in kinds), "Pod default/web"]
+    for each in result:
         assert "nodeName" not in each.pod["spec"]
         assert each.pod["spec"]["containers"]
-    owner = {each.title: each.pod["metadata"].get("ownerReferences") for each in found}["DaemonSet shop/daemonset"]
+    owner = {each.title: each.pod["metadata"].get("ownerReferences") for each in result}["DaemonSet shop/daemonset"]
     assert owner == [{"kind": "DaemonSet", "name": "daemonset", "controller": True}]
 
 
@@ -259,7 +259,7 @@ async def test_quotas_are_simulated(written: str, capsys: pytest.CaptureFixture[
     await _run(given, written, "-o", "json")
     (simulated,) = json.loads(capsys.readouterr().out)["pods"]
     refusals = [each["refusals"][0] for each in simulated["nodes"]]
-    assert [each["plugin"] for each in refusals] == ["CapacityScheduling"] * 3
+    assert [refusal["plugin"] for refusal in refusals] == ["CapacityScheduling"] * 3
     assert "default/team" in refusals[0]["reason"]
 
 

@@ -29,24 +29,26 @@ def test_top_nodes_text() -> None:
 
 def test_top_pods_text() -> None:
     """The table of pods: bound and not ended; a Mid pod's request is its Mid resources."""
-    found = top_pods.pod_rows(recorded("pods"), recorded("nodeMetrics"), NOW)
-    assert plain(top_pods.COLUMNS, [top_pods.cells(row) for row in found]) == golden("top_pods.txt")
+    result = top_pods.pod_rows(recorded("pods"), recorded("nodeMetrics"), NOW)
+    assert plain(top_pods.COLUMNS, [top_pods.cells(row) for row in result]) == golden("top_pods.txt")
 
 
 def test_ended_pods_request_nothing() -> None:
     pods = recorded("pods")
     for pod in pods:
         pod["status"]["phase"] = "Failed"
-    found = top_nodes.node_rows(recorded("nodes"), [], pods, NOW)
-    assert {row.mid_requested for row in found} == {Amount(0, 0)}
+    result = top_nodes.node_rows(recorded("nodes"), [], pods, NOW)
+    assert {row.mid_requested for row in result} == {Amount(0, 0)}
 
 
 def _web_1(reason: str | None, status: str, late: float) -> top_nodes.NodeRow:
     """The row of web-1, so much later, with this condition MidPublished or none."""
     metric = named("nodeMetrics", "web-1")
-    others = [each for each in metric["status"].get("conditions") or () if each["type"] != "MidPublished"]
-    told = [{"type": "MidPublished", "status": status, "reason": reason, "message": "Why."}] if reason else []
-    metric["status"]["conditions"] = [*others, *told]
+    others = [
+        condition for condition in metric["status"].get("conditions") or () if condition["type"] != "MidPublished"
+    ]
+    texts = [{"type": "MidPublished", "status": status, "reason": reason, "message": "Why."}] if reason else []
+    metric["status"]["conditions"] = [*others, *texts]
     return top_nodes.node_rows([named("nodes", "web-1")], [metric], recorded("pods"), NOW + late)[0]
 
 
@@ -66,10 +68,10 @@ def _web_1(reason: str | None, status: str, late: float) -> top_nodes.NodeRow:
 def test_report_that_no_longer_counts(reason: str | None, status: str, late: float, prediction: str) -> None:
     """A report that is too old for the manager is called expired, and nothing that was predicted is shown of it."""
     row = _web_1(reason, status, late)
-    shown = dict(zip([each.title for each in top_nodes.COLUMNS], top_nodes.cells(row), strict=True))
-    told = {name: shown[name].text for name in ("PROD PEAK", "RECLAIMABLE", "WASTE")}
+    shown = dict(zip([column.title for column in top_nodes.COLUMNS], top_nodes.cells(row), strict=True))
+    texts = {name: shown[name].text for name in ("PROD PEAK", "RECLAIMABLE", "WASTE")}
     assert shown["PREDICTION"].text == prediction
-    assert {text == "-" for text in told.values()} == {prediction == "expired"}
+    assert {text == "-" for text in texts.values()} == {prediction == "expired"}
     assert shown["CPU"].text == "6000m"
     assert row.mid.cpu_milli == 6500
 
@@ -113,15 +115,15 @@ class Cluster:
         kind = {"nodes": "nodes", "nodemetrics": "nodeMetrics", "pods": "pods"}[path.rpartition("/")[2]]
         wanted = (params or {}).get("labelSelector")
         assert wanted in {None, "pool=web", "pool=none"}
-        found = [each for each in recorded(kind) if wanted is None or each["metadata"]["name"] == "web-1"]
-        return ([] if wanted == "pool=none" else found), "1"
+        result = [each for each in recorded(kind) if wanted is None or each["metadata"]["name"] == "web-1"]
+        return ([] if wanted == "pool=none" else result), "1"
 
 
 async def test_selector_chooses_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     """With a label selector the API server says which nodes are shown; none is an error that repeats it."""
     api = cast("ApiServer", Cluster())
     await command.nodes(api, None, "json", labels="pool=web")
-    shown = [each["node"] for each in json.loads(capsys.readouterr().out)]
+    shown = [load["node"] for load in json.loads(capsys.readouterr().out)]
     assert shown == ["web-1"]
     await command.nodes(api, None, "json")
     assert len(json.loads(capsys.readouterr().out)) == 3

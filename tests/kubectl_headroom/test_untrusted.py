@@ -85,7 +85,7 @@ FIELDS = sorted({field for obj in _cluster().objects.values() for field in _leav
 
 
 def _expect_sound(text: str, words: str) -> None:
-    unsound = {each for each in text if not each.isprintable() and each != "\n"}
+    unsound = {char for char in text if not char.isprintable() and char != "\n"}
     assert not unsound, f"{words}: {unsound}"
     assert not [line for line in text.split("\n") if line.lstrip(" -").startswith(FORGED)], words
 
@@ -103,11 +103,11 @@ def test_no_field_reaches_the_terminal(
     file = tmp_path / "config.json"
     file.write_text('{"enable": true, "midUnallocatedPercent": 50}')
     sound = _cluster()
-    found: list[FakeApi] = []
+    result: list[FakeApi] = []
 
     @asynccontextmanager
     async def reached(_login: Any) -> AsyncIterator[FakeApi]:  # noqa: ANN401
-        yield found[-1]
+        yield result[-1]
 
     monkeypatch.setattr(live, "cluster", reached)
     words = [*command.format(file=file).split(), "-o", output]
@@ -115,7 +115,7 @@ def test_no_field_reaches_the_terminal(
     for fields in (FIELDS, *((FIELDS[start::8]) for start in range(8 if output == "wide" else 0))):
         api = copy.copy(sound)
         api.objects = {path: _spoilt(obj, fields) for path, obj in sound.objects.items()}
-        found.append(api)
+        result.append(api)
         main(words)
         said = capsys.readouterr()
         _expect_sound(said.out, f"{command} -o {output}, {fields}")

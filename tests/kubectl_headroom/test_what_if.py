@@ -24,18 +24,18 @@ def text(explanation: Explanation) -> str:
 
 def test_setting_changes_the_numbers() -> None:
     """A setting that is tried goes into the formula, and its source is shown as what it is."""
-    found = explained("web-1", "midUnallocatedPercent=20")
-    assert found.result.calculated.cpu == 4000 + 6000 * 20 // 100
-    assert found.strategy.sources["midUnallocatedPercent"] == "--set"
-    assert found.strategy.sources["midCPUThresholdPercent"] == "nodeConfigs[0] web"
-    assert found.before is not None
-    assert found.before.result.calculated.cpu == 7000
+    result = explained("web-1", "midUnallocatedPercent=20")
+    assert result.result.calculated.cpu == 4000 + 6000 * 20 // 100
+    assert result.strategy.sources["midUnallocatedPercent"] == "--set"
+    assert result.strategy.sources["midCPUThresholdPercent"] == "nodeConfigs[0] web"
+    assert result.before is not None
+    assert result.before.result.calculated.cpu == 7000
 
 
 def test_what_if_text() -> None:
     """The whole text of a trial: that it is one, now beside then, and what cannot be told."""
-    found = explained("web-1", "midUnallocatedPercent=20", "nodePredictPolicy.safetyMarginPercent=20")
-    assert text(found) == golden("explain_what_if.txt")
+    result = explained("web-1", "midUnallocatedPercent=20", "nodePredictPolicy.safetyMarginPercent=20")
+    assert text(result) == golden("explain_what_if.txt")
 
 
 def test_set_wins_over_all_layers() -> None:
@@ -59,9 +59,9 @@ def test_set_wins_over_all_layers() -> None:
 )
 def test_values_and_paths(settings: list[str], path: str, value: object) -> None:
     """Values are JSON or plain text, and paths lead into the parts of a strategy."""
-    found = explained("web-1", *settings)
-    assert found.strategy.sources[path] == "--set"
-    data = explain_json.as_json(found)["strategy"]
+    result = explained("web-1", *settings)
+    assert result.strategy.sources[path] == "--set"
+    data = explain_json.as_json(result)["strategy"]
     for name in path.split("."):
         data = data[name]
     assert data == value
@@ -101,28 +101,28 @@ def test_every_fault_is_named() -> None:
 
 
 def test_other_case_is_said() -> None:
-    found = explained("web-1", "midunallocatedpercent=20")
-    assert found.result.calculated.cpu == 5200
+    result = explained("web-1", "midunallocatedpercent=20")
+    assert result.result.calculated.cpu == 5200
     assert any(
-        "--set midUnallocatedPercent: read as" in note or "write it like that" in note for note in findings(found)
+        "--set midUnallocatedPercent: read as" in note or "write it like that" in note for note in findings(result)
     )
 
 
 def test_config_in_place_of_the_live_one() -> None:
     tried = '{"enable": true, "nodeConfigs": [{"name": "new", "nodeSelector": {}, "midUnallocatedPercent": 10}]}'
-    found = explained("web-1", tried_config=tried)
-    assert found.strategy.sources["midUnallocatedPercent"] == "nodeConfigs[0] new"
-    assert found.result.calculated.cpu == 4600
-    shown = text(found)
+    result = explained("web-1", tried_config=tried)
+    assert result.strategy.sources["midUnallocatedPercent"] == "nodeConfigs[0] new"
+    assert result.result.calculated.cpu == 4600
+    shown = text(result)
     assert "Node web-1, what if --config new.json: nothing in the cluster is changed" in shown
     assert "new.json (--config)" in shown
 
 
 def test_config_and_settings_together() -> None:
-    found = explained("web-1", "midUnallocatedPercent=0", tried_config='{"enable": true, "midUnallocatedPercent": 10}')
-    assert found.result.calculated.cpu == 4000
-    assert found.what_if is not None
-    assert found.what_if.words == "--config new.json --set midUnallocatedPercent=0"
+    result = explained("web-1", "midUnallocatedPercent=0", tried_config='{"enable": true, "midUnallocatedPercent": 10}')
+    assert result.result.calculated.cpu == 4000
+    assert result.what_if is not None
+    assert result.what_if.words == "--config new.json --set midUnallocatedPercent=0"
 
 
 def test_refused_config_says_why(tmp_path: Path) -> None:
@@ -136,29 +136,29 @@ def test_refused_config_says_why(tmp_path: Path) -> None:
 
 def test_nothing_tried() -> None:
     assert trial([], None) is None
-    found = explained("web-1")
-    assert explain_json.as_json(found)["whatIf"] is None
-    assert "what if" not in text(found)
+    result = explained("web-1")
+    assert explain_json.as_json(result)["whatIf"] is None
+    assert "what if" not in text(result)
 
 
 def test_disabled_node_tried_enabled() -> None:
     """What a node would publish if colocation were enabled there is shown beside nothing, and may be tried further."""
-    found = explained("web-1", "enable=true", config='{"midUnallocatedPercent": 50}')
-    assert found.before is not None
-    assert found.before.result.calculated.cpu == 0
-    assert found.result.calculated.cpu == 7000
-    assert found.would_be is None
+    result = explained("web-1", "enable=true", config='{"midUnallocatedPercent": 50}')
+    assert result.before is not None
+    assert result.before.result.calculated.cpu == 0
+    assert result.result.calculated.cpu == 7000
+    assert result.would_be is None
 
 
 def test_agent_must_follow() -> None:
     """A changed prediction policy is said to change Reclaimable only when the agent has it; other changes are not."""
     assert agent_changes(explained("web-1", "midUnallocatedPercent=20")) == []
-    found = explained("web-1", "nodePredictPolicy.model=sum-max", "metricReportIntervalSeconds=30")
-    assert agent_changes(found) == [
+    result = explained("web-1", "nodePredictPolicy.model=sum-max", "metricReportIntervalSeconds=30")
+    assert agent_changes(result) == [
         "metricCollectPolicy.reportIntervalSeconds",
         "predictPolicy.model",
     ]
-    notes = [note for note in findings(found) if note.startswith("what if: ")]
+    notes = [note for note in findings(result) if note.startswith("what if: ")]
     assert "which this command cannot calculate" in notes[0]
     assert "reportIntervalSeconds" in notes[1]
 

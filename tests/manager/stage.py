@@ -175,11 +175,11 @@ class Stage:
     def published(self, node: str) -> dict[str, str]:
         """Mid resources of a Node, when capacity and allocatable agree."""
         status = self.cluster.api.get(f"{NODES}/{node}")["status"]
-        found = [
+        result = [
             {name: amount for name, amount in status.get(part, {}).items() if "mid-" in name}
             for part in ("capacity", "allocatable")
         ]
-        return found[0] if found[0] == found[1] else {"disagree": "x"}
+        return result[0] if result[0] == result[1] else {"disagree": "x"}
 
     def expect_cpu(self, node: str, amount: str | None) -> None:
         eventually(lambda: self.published(node).get(CPU) == amount, f"{node} publishes {CPU} {amount}")
@@ -193,7 +193,7 @@ class Stage:
     def expect_event(self, reason: str, about: str, namespace: str | None = None) -> str:
         def notes() -> list[str]:
             events = self.get("events.events.k8s.io", "-n", namespace or self.namespace).get("items", [])
-            wanted = [each for each in events if each["reason"] == reason and each["regarding"]["name"] == about]
+            wanted = [event for event in events if event["reason"] == reason and event["regarding"]["name"] == about]
             return [each["note"] for each in wanted]
 
         eventually(lambda: bool(notes()), f"event {reason} about {about}")
@@ -227,7 +227,7 @@ def login(cluster: Cluster, account: str, namespace: str, path: Path) -> Path:
 
 
 def refuses_privileges(cluster: Cluster, namespace: str) -> bool:
-    """Whether the API server goes by a namespace's pod security level: it learns of labels by a watch."""
+    """Return whether the API server goes by a namespace's pod security level: it learns of labels by a watch."""
     spec = {"hostNetwork": True, "containers": [{"name": "c", "image": "none"}]}
     pod = {"metadata": {"name": "asks"}, "spec": spec}
     try:

@@ -65,7 +65,7 @@ class Installed:
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
-        for when in sorted(each for each in self.happens if each <= self.now):
+        for when in sorted(happen for happen in self.happens if happen <= self.now):
             self.happens.pop(when)()
 
     async def run(self, **more: Any) -> list[str]:  # noqa: ANN401 - any option

@@ -96,7 +96,7 @@ def _registry(world: World) -> Any:  # noqa: ANN401 - what kopf keeps its handle
 
 async def test_events_of_kopf_reach_the_cache_and_queue_the_node() -> None:
     world = World()
-    handlers = {each.selector.any_name: each.fn for each in _registry(world)._watching.get_all_handlers()}
+    handlers = {handler.selector.any_name: handler.fn for handler in _registry(world)._watching.get_all_handlers()}
     await handlers["nodes"](event={"type": "ADDED", "object": node()})
     assert await world.run.queue.take() == "n1"
     world.run.queue.done("n1")

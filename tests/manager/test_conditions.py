@@ -18,7 +18,7 @@ def world() -> World:
 
 
 def _conditions(world: World) -> dict[str, Json]:
-    return {each["type"]: each for each in world.api.objects[METRIC]["status"].get("conditions", [])}
+    return {condition["type"]: condition for condition in world.api.objects[METRIC]["status"].get("conditions", [])}
 
 
 def _written(world: World) -> list[list[Json]]:
@@ -69,15 +69,15 @@ async def test_conditions_follow_states(world: World) -> None:
     assert len(_written(world)) == 1
     world.later(1000)
     await world.reconcile()
-    found = _conditions(world)
-    assert found[names.CONDITION_MID_PUBLISHED]["reason"] == "ReportExpired"
-    assert found[names.CONDITION_MID_PUBLISHED]["lastTransitionTime"] == at(1000)
-    assert found[names.CONDITION_MID_DEFICIT]["lastTransitionTime"] == at(0)
+    result = _conditions(world)
+    assert result[names.CONDITION_MID_PUBLISHED]["reason"] == "ReportExpired"
+    assert result[names.CONDITION_MID_PUBLISHED]["lastTransitionTime"] == at(1000)
+    assert result[names.CONDITION_MID_DEFICIT]["lastTransitionTime"] == at(0)
     world.configure('{"enable": false}')
     await world.reconcile()
-    found = _conditions(world)
-    assert found[names.CONDITION_MID_PUBLISHED]["reason"] == "ColocationDisabled"
-    assert found[names.CONDITION_MID_PUBLISHED]["lastTransitionTime"] == at(1000)  # it was False before
+    result = _conditions(world)
+    assert result[names.CONDITION_MID_PUBLISHED]["reason"] == "ColocationDisabled"
+    assert result[names.CONDITION_MID_PUBLISHED]["lastTransitionTime"] == at(1000)  # it was False before
     assert len(_written(world)) == 3
 
 
@@ -101,13 +101,13 @@ async def test_status_replaced_by_the_agent_keeps_times_of_transition(world: Wor
         world.reports(report(age=-seconds))
         world.run.context.node_states.clear()  # nor does another replica that takes over
         await world.reconcile()
-        assert {each["lastTransitionTime"] for each in _conditions(world).values()} == {at(0)}
+        assert {condition["lastTransitionTime"] for condition in _conditions(world).values()} == {at(0)}
     world.reports(report(age=-120))
     world.configure('{"enable": false}')
     await world.reconcile()
-    found = _conditions(world)
-    assert found[names.CONDITION_MID_PUBLISHED]["lastTransitionTime"] == at(120)  # it was True before
-    assert found[names.CONDITION_MID_DEFICIT]["lastTransitionTime"] == at(0)
+    result = _conditions(world)
+    assert result[names.CONDITION_MID_PUBLISHED]["lastTransitionTime"] == at(120)  # it was True before
+    assert result[names.CONDITION_MID_DEFICIT]["lastTransitionTime"] == at(0)
 
 
 async def test_refused_conditions_stop_nothing(world: World) -> None:

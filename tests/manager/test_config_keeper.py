@@ -39,8 +39,8 @@ async def test_start_with_bad_config_map_uses_the_text_kept_before(world: World)
     world.api.put(PATH, _map(BAD))
     world.api.put(KEPT, _map(GOOD, "headroom-last-good-config"))
     await load(world.run.api, world.run.context)
-    found = world.run.context.in_force
-    assert (found.config.enable, found.origin) == (True, Origin.LAST_GOOD)
+    result = world.run.context.in_force
+    assert (result.config.enable, result.origin) == (True, Origin.LAST_GOOD)
 
 
 async def test_config_map_that_became_bad_in_an_outage_undoes_nothing(world: World) -> None:
@@ -76,13 +76,13 @@ async def test_edit_repair_and_deletion_have_events(world: World, config_reconci
     config_reconciler.observe(None)
     await config_reconciler.reconcile()
     applied, invalid, again, _ = notes = world.api.written("POST", "/events")
-    assert [each["reason"].removeprefix("ColocationConfig") for each in notes] == [
+    assert [note["reason"].removeprefix("ColocationConfig") for note in notes] == [
         "Applied",
         "Invalid",
         "Applied",
         "Deleted",
     ]
-    assert all(each["regarding"]["uid"] == "uid-slo-controller-config" for each in notes)
+    assert all(note["regarding"]["uid"] == "uid-slo-controller-config" for note in notes)
     assert applied["note"] == "in force; the strategy of none of the 0 nodes changes"
     assert invalid["note"] == (
         "the last good one, in force since 2027-01-15T08:00:00Z, stays in force. "
@@ -314,7 +314,7 @@ async def test_next_leader_takes_over_the_newest_good_text(world: World) -> None
     await standby.reconcile()
     assert context.in_force.config.mid_unallocated_percent == 2
     assert (context.in_force.origin, context.in_force.since) == (Origin.LAST_GOOD, world.wall.now + 30)
-    assert [str(each) for each in context.in_force.errors] == ["enabl: unknown field: did you mean enable?"]
+    assert [str(error) for error in context.in_force.errors] == ["enabl: unknown field: did you mean enable?"]
 
 
 async def test_overlap_names_live_nodes_wherever_shown(world: World, config_reconciler: ConfigReconciler) -> None:

@@ -90,10 +90,12 @@ def test_parameters_are_checked_wherever_they_stand(policy: dict[str, Any], mess
 )
 def test_definition_is_obeyed(policy: dict[str, Any], message: str) -> None:
     """What the NodeMetric's definition would refuse, or store as something else, is refused before; wherever it is."""
-    found = _errors({"nodePredictPolicy": policy})
-    assert [each for each in found if each.startswith(f"nodePredictPolicy{message}")], found
+    result = _errors({"nodePredictPolicy": policy})
+    assert [each for each in result if each.startswith(f"nodePredictPolicy{message}")], result
     entry = parse_config(json.dumps({"nodeConfigs": [{"nodeSelector": {}, "nodePredictPolicy": policy}]}))
-    assert [each for each in entry.entry_errors if str(each).startswith(f"nodeConfigs[0].nodePredictPolicy{message}")]
+    assert [
+        error for error in entry.entry_errors if str(error).startswith(f"nodeConfigs[0].nodePredictPolicy{message}")
+    ]
     with pytest.raises(PolicyError, match=r"^spec\.predictPolicy"):
         resolve(from_json(PredictPolicy, policy))
 
@@ -103,7 +105,7 @@ def test_intervals_of_layers_go_together() -> None:
     forced = {"nodePredictPolicy": {"forceUpdateIntervalSeconds": 120}}
     cluster: dict[str, Any] = {"enable": True, "nodePredictPolicy": {"checkIntervalSeconds": 300}}
     parsed = parse_config(json.dumps({**cluster, "nodeConfigs": [{"nodeSelector": {}, **forced}]}))
-    assert [str(each)[:103] for each in parsed.entry_errors] == [
+    assert [str(error)[:103] for error in parsed.entry_errors] == [
         "nodeConfigs[0].nodePredictPolicy.checkIntervalSeconds: together with the cluster's part: must not be lo"
     ]
     config, own = parse_config(json.dumps(cluster)).config, parse_strategy(json.dumps(forced)).strategy
@@ -112,7 +114,8 @@ def test_intervals_of_layers_go_together() -> None:
     annotated = effective_strategy(config, annotations={names.ANNOTATION_COLOCATION_STRATEGY: json.dumps(forced)})
     for effective in (annotated, effective_strategy(config, above=("--set", own))):
         assert [
-            "ignored: nodePredictPolicy.checkIntervalSeconds: must not" in str(each) for each in effective.findings
+            "ignored: nodePredictPolicy.checkIntervalSeconds: must not" in str(finding)
+            for finding in effective.findings
         ] == [True]
         policy = effective.strategy.node_predict_policy
         assert policy is not None
@@ -152,7 +155,7 @@ def test_layers_must_go_together() -> None:
             }
         )
     )
-    assert [str(each) for each in parsed.entry_errors] == [
+    assert [str(error) for error in parsed.entry_errors] == [
         (
             "nodeConfigs[0].nodePredictPolicy.cpu.parameters.n: together with the cluster's part: "
             "model diversity has no such parameter: it has windowDays, lambdaMin"

@@ -13,13 +13,13 @@ from manager.config.parse import parse_config
 def _errors(document: Any) -> list[str]:  # noqa: ANN401
     parsed = parse_config(json.dumps(document))
     assert (parsed.config is None) == bool(parsed.errors)
-    return [str(each) for each in parsed.errors]
+    return [str(error) for error in parsed.errors]
 
 
 def _warnings(document: Any) -> list[str]:  # noqa: ANN401
     parsed = parse_config(json.dumps(document))
     assert parsed.config is not None
-    return [str(each) for each in parsed.warnings]
+    return [str(warning) for warning in parsed.warnings]
 
 
 @pytest.mark.parametrize("text", [None, ""])
@@ -117,7 +117,7 @@ def test_case_does_not_matter() -> None:
 
 def test_repeated_name_is_refused() -> None:
     parsed = parse_config('{"enable": true, "enable": false}')
-    assert [str(each) for each in parsed.errors] == ["enable: given twice in the same object: remove one"]
+    assert [str(error) for error in parsed.errors] == ["enable: given twice in the same object: remove one"]
 
 
 def test_null_keeps_what_applies() -> None:
@@ -170,11 +170,11 @@ def test_bad_entry_is_disabled_alone_and_the_others_keep_their_places() -> None:
         )
     )
     assert parsed.config is not None
-    assert [str(each) for each in parsed.entry_errors] == [
+    assert [str(error) for error in parsed.entry_errors] == [
         "nodeConfigs[0].midCPUThresholdPercent: must be 0 to 100, got 101",
         "nodeConfigs[1]: must be an object with fields, got null",
     ]
-    assert [str(each) for each in parsed.warnings] == ["nodeConfigs[3]: has no nodeSelector: it matches no node"]
+    assert [str(warning) for warning in parsed.warnings] == ["nodeConfigs[3]: has no nodeSelector: it matches no node"]
     entries = parsed.config.node_configs
     assert entries is not None
     assert [entry.name for entry in entries] == ["a", None, "b", "c"]
@@ -231,8 +231,8 @@ def test_wrong_values_are_explained(field: dict[str, Any], message: str) -> None
     ],
 )
 def test_windows_are_bounded(durations: object, message: str) -> None:
-    found = _errors({"metricAggregatePolicy": {"durations": durations}})
-    assert found[0].startswith(f"metricAggregatePolicy.durations{message}")
+    result = _errors({"metricAggregatePolicy": {"durations": durations}})
+    assert result[0].startswith(f"metricAggregatePolicy.durations{message}")
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,9 @@ def test_explain_says_what_is_patched(
     before = explanation_of(world.run, "n1")
     assert before is not None
     asyncio.run(world.reconcile())
-    wanted = {each.mid_name: before.desired[each] for each in Resource if before.desired[each] is not None}
+    wanted = {
+        resource.mid_name: before.desired[resource] for resource in Resource if before.desired[resource] is not None
+    }
     status = world.api.objects[NODE]["status"]
     for part in ("capacity", "allocatable"):
         offered = {name: amount for name, amount in status[part].items() if name in {names.MID_CPU, names.MID_MEMORY}}

@@ -33,11 +33,11 @@ def test_flags_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POD_NAMESPACE", "koordinator-system")
     monkeypatch.setenv("POD_NAME", "manager-0")
     assert load([]).namespace == "koordinator-system"
-    found = load(["--kubeconfig=k", "--namespace=ns", "--config-name=c", "--listen=127.0.0.1:0", "--leader-elect"])
-    assert (found.kubeconfig, found.namespace, found.config_name, found.listen) == ("k", "ns", "c", "127.0.0.1:0")
-    assert found.leader_elect
-    assert found.identity.startswith("manager-0_")
-    assert found.identity != load([]).identity
+    result = load(["--kubeconfig=k", "--namespace=ns", "--config-name=c", "--listen=127.0.0.1:0", "--leader-elect"])
+    assert (result.kubeconfig, result.namespace, result.config_name, result.listen) == ("k", "ns", "c", "127.0.0.1:0")
+    assert result.leader_elect
+    assert result.identity.startswith("manager-0_")
+    assert result.identity != load([]).identity
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_port_in_use_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("context", [{"asyncgen": None}, {}])
 def test_generators_left_behind_are_no_error(context: dict[str, None]) -> None:
     """A watch that kopf left, and that is busy when asyncio closes it, is passed over; other trouble is told."""
-    told = []
+    texts = []
 
     class Loop(asyncio.SelectorEventLoop):
         def default_exception_handler(self, context: dict[str, object]) -> None:
-            told.append(context)
+            texts.append(context)
 
     loop = Loop()
     try:
@@ -118,4 +118,4 @@ def test_generators_left_behind_are_no_error(context: dict[str, None]) -> None:
         loop.call_exception_handler({"message": "an error occurred during closing of a generator", **context})
     finally:
         loop.close()
-    assert bool(told) is ("asyncgen" not in context)
+    assert bool(texts) is ("asyncgen" not in context)

@@ -1,4 +1,4 @@
-"""One node's objects are huge, or change all the time: what is done for them is bounded, and named."""
+"""A node's objects are huge, or change all the time: what is done for them is bounded, and named."""
 
 import difflib
 import json
@@ -61,7 +61,7 @@ def test_unknown_names_are_searched_for_a_few_times(
     effective = effective_strategy(world.run.context.in_force.config, {}, {ANNOTATION_COLOCATION_STRATEGY: text})
     assert searched.calls <= 11
     assert effective.findings
-    assert sum(len(str(each)) for each in effective.findings) < 20_000
+    assert sum(len(str(finding)) for finding in effective.findings) < 20_000
     assert effective.strategy == effective_strategy(world.run.context.in_force.config).strategy
 
 
@@ -129,7 +129,9 @@ async def test_flapping_reports_are_told_now_and_then() -> None:
         world.steady.now += due
         await world.reconcile()
     (published,) = [
-        each for each in world.api.objects[METRIC]["status"]["conditions"] if each["type"] == "MidPublished"
+        condition
+        for condition in world.api.objects[METRIC]["status"]["conditions"]
+        if condition["type"] == "MidPublished"
     ]
     assert (published["status"], world.run.context.node_state("n1").state_of(ReportedState).degraded) == ("True", "")
 

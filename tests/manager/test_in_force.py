@@ -19,7 +19,7 @@ def test_bad_text_keeps_last_good() -> None:
     assert (FIRST.config.enable, FIRST.origin, FIRST.errors) == (True, Origin.CONFIG_MAP, ())
     bad = after_change(FIRST, BAD, present=True)
     assert (bad.config, bad.text, bad.origin) == (FIRST.config, GOOD, Origin.LAST_GOOD)
-    assert [str(each) for each in bad.errors] == ["enabl: unknown field: did you mean enable?"]
+    assert [str(error) for error in bad.errors] == ["enabl: unknown field: did you mean enable?"]
     assert after_change(bad, BETTER, present=True).config.mid_unallocated_percent == 5
 
 
@@ -34,7 +34,7 @@ def test_missing_key_means_defaults(text: str | None, warnings: list[str]) -> No
     """It is no fault, nor is an empty one; that the key is absent is a warning, also of the webhook."""
     now = after_change(FIRST, text, present=True)
     assert (now.config, now.origin, now.present, now.errors) == (ColocationConfig(), Origin.DEFAULTS, True, ())
-    assert [str(each) for each in now.warnings] == [str(each) for each in review(text).warnings] == warnings
+    assert [str(warning) for warning in now.warnings] == [str(warning) for warning in review(text).warnings] == warnings
     assert review(text).refusals() == ()
 
 

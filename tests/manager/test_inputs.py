@@ -60,8 +60,8 @@ def test_unreadable_pods() -> None:
     assert PodInputs.from_object(labelled).mid is None
     odd = pod("odd", {names.MID_CPU: "2000"}, priority=None)
     odd["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "many"}
-    found = PodInputs.from_object(odd)
-    assert (found.mid_requests, found.holds_mid, found.mid and found.mid.priority) == (Amounts(2000, 0), True, 7999)
+    result = PodInputs.from_object(odd)
+    assert (result.mid_requests, result.holds_mid, result.mid and result.mid.priority) == (Amounts(2000, 0), True, 7999)
 
 
 def test_sums_stay_countable() -> None:
@@ -70,8 +70,8 @@ def test_sums_stay_countable() -> None:
     assert (odd.requests, odd.mid_requests) == (Amounts(), Amounts(LARGEST, 0))
     huge = {"cpu": "9E", "memory": "9E"}
     mids = {names.MID_CPU: "9E", names.MID_MEMORY: "9E", **huge}
-    found = node_inputs(node(), report(), *(pod(name, huge) for name in "abcd"), *(pod(name, mids) for name in "efgh"))
-    assert (found.requests_above_mid, found.mid_requests) == (Amounts(LARGEST, LARGEST), Amounts(LARGEST, LARGEST))
+    result = node_inputs(node(), report(), *(pod(name, huge) for name in "abcd"), *(pod(name, mids) for name in "efgh"))
+    assert (result.requests_above_mid, result.mid_requests) == (Amounts(LARGEST, LARGEST), Amounts(LARGEST, LARGEST))
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_sums_stay_countable() -> None:
 )
 def test_only_admitted_mid_pods_hold_what_they_request(status: Json, counts: bool) -> None:  # noqa: FBT001 - a row
     """A pod that only names the node, as anybody who creates pods may, raises nothing: no kubelet has compared it."""
-    found = node_inputs(node(), report(), {**mid_pod("m"), "status": status}, mid_pod("unbound", on=""))
-    assert found.mid_requests == (Amounts(3000, 2 * GIB) if counts else Amounts())
+    result = node_inputs(node(), report(), {**mid_pod("m"), "status": status}, mid_pod("unbound", on=""))
+    assert result.mid_requests == (Amounts(3000, 2 * GIB) if counts else Amounts())
 
 
 def test_report_from_our_agent() -> None:
@@ -172,15 +172,15 @@ def test_times() -> None:
     assert [parse_time(text) - NOW for text in texts] == [0, 0, 0.5]
     metric = report()
     metric["status"]["updateTime"] = "yesterday"
-    found = node_inputs(node(), metric)
+    result = node_inputs(node(), metric)
     problem = "status.updateTime: 'yesterday' is not a time; the report counts as never sent"
-    assert (found.report_age, found.problems) == (None, (problem,))
+    assert (result.report_age, result.problems) == (None, (problem,))
 
 
 @pytest.mark.parametrize("annotation", ["no", "[]", "null", '{"resources": 3}', "[" * 10_000, "[" * 100_000])
 def test_unusable_reservation_reserves_nothing(annotation: str) -> None:
-    found: Any = node_inputs(node(annotations={names.ANNOTATION_NODE_RESERVATION: annotation}), report())
-    assert found.reservation == Amounts()
+    result: Any = node_inputs(node(annotations={names.ANNOTATION_NODE_RESERVATION: annotation}), report())
+    assert result.reservation == Amounts()
 
 
 def test_annotation_makes_no_node_ready() -> None:

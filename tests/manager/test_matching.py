@@ -103,7 +103,7 @@ class Counted:
 
 @given(st.lists(st.one_of(st.none(), SELECTORS), max_size=6), st.dictionaries(KEYS, VALUES))
 def test_index_has_what_selectors_match(selectors: list[dict[str, Any] | None], labels: dict[str, str]) -> None:
-    entries = [{"nodeSelector": each} if each is not None else {} for each in selectors]
+    entries = [{"nodeSelector": selector} if selector is not None else {} for selector in selectors]
     config = _config({"nodeConfigs": entries})
     wanted = tuple(i for i, e in enumerate(config.node_configs or ()) if matches(e.node_selector, labels))
     assert matching_entries(config, labels) == wanted
@@ -129,7 +129,7 @@ def test_large_edit_builds_a_strategy_for_kinds_of_nodes(monkeypatch: pytest.Mon
     assert len(change.nodes) == NODES
     assert asked.calls <= 2 * NODES
     assert built.calls <= 2 * ENTRIES
-    assert on_nodes(_large(50), ((each.name, each.labels) for each in SETTINGS)) == ()
+    assert on_nodes(_large(50), ((setting.name, setting.labels) for setting in SETTINGS)) == ()
     assert asked.calls <= 3 * NODES
 
 
@@ -143,7 +143,7 @@ def _bare(operator: str, key: str = "pool") -> dict[str, Any]:
 
 def _told(*entries: dict[str, Any]) -> tuple[list[str], list[str]]:
     parsed = parse_config(json.dumps({"nodeConfigs": entries}))
-    return [str(each) for each in parsed.warnings], [str(each) for each in parsed.hints]
+    return [str(warning) for warning in parsed.warnings], [str(hint) for hint in parsed.hints]
 
 
 def test_entries_without_a_name_of_their_own_are_named() -> None:
@@ -168,8 +168,8 @@ def test_live_nodes_that_match_two() -> None:
     config = parse_config(text).config
     assert config is not None
     nodes = [(f"n{i}", {"zone": "a", "hostname": f"n{i}", **({"gpu": "y"} if i % 2 else {})}) for i in range(14)]
-    found = on_nodes(config, nodes)
-    assert [str(each) for each in found] == [
+    result = on_nodes(config, nodes)
+    assert [str(each) for each in result] == [
         (
             "nodeConfigs[2] zone-a matches 7 nodes (n1, n11, n13, n3, n5 and 2 more) too, "
             "but nodeConfigs[0] gpu comes first and applies there"
@@ -281,4 +281,4 @@ def test_selectors_match(selector: dict[str, Any] | None, wanted: bool) -> None:
     ],
 )
 def test_malformed_selectors_are_named(selector: Any, message: str) -> None:  # noqa: ANN401
-    assert [str(each) for each in faults(selector, "s")] == [message]
+    assert [str(fault) for fault in faults(selector, "s")] == [message]

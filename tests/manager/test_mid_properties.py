@@ -105,15 +105,15 @@ def test_more_load_never_publishes_more(case: Json, what: str, more: int) -> Non
     if what == "mid_usage":
         changed["usage"] = case["usage"] + more  # it is part of the node's usage
     less, enough = (changed, case) if load else (case, changed)
-    assert all(_calculated(less)[each] <= _calculated(enough)[each] for each in Resource)
+    assert all(_calculated(less)[resource] <= _calculated(enough)[resource] for resource in Resource)
 
 
 @given(CASES, *[st.integers(-300, 300)] * 3)
 def test_odd_percentages_stay_in_bounds(case: Json, threshold: int, unallocated: int, static: int) -> None:
     """Percentages that no validation lets through still publish neither less than nothing nor more than there is."""
-    found = _calculated({**case, "threshold": threshold, "unallocated": unallocated, "static": static})
-    assert 0 <= found.cpu <= case["allocatable"] * 1000
-    assert 0 <= found.memory <= case["allocatable"] * 2**30
+    result = _calculated({**case, "threshold": threshold, "unallocated": unallocated, "static": static})
+    assert 0 <= result.cpu <= case["allocatable"] * 1000
+    assert 0 <= result.memory <= case["allocatable"] * 2**30
 
 
 AGES = st.sampled_from([0, 600, 901])

@@ -66,7 +66,7 @@ def test_applied_object_needs_no_write() -> None:
 
 
 def test_foreign_object_is_applied_once() -> None:
-    """One that somebody else made needs an apply even if every value is right: else none could be taken back later."""
+    """A that somebody else made needs an apply even if every value is right: else none could be taken back later."""
     assert not ManagedFields.from_object(_made()).matches(_made())
     assert ManagedFields.from_object(_applied(_made(), _made())).matches(_made())
 
@@ -106,7 +106,10 @@ def test_missing_owner_is_added_and_others_stay() -> None:
     other = {"kind": "Thing", "name": "t", "uid": "uid-t", "apiVersion": "v1"}
     current["metadata"]["ownerReferences"] = [other]
     assert not ManagedFields.from_object(current).matches(_made())
-    assert {each["uid"] for each in _applied(_made(), current)["metadata"]["ownerReferences"]} == {"uid-t", "uid-1"}
+    assert {reference["uid"] for reference in _applied(_made(), current)["metadata"]["ownerReferences"]} == {
+        "uid-t",
+        "uid-1",
+    }
 
 
 def test_fields_unknown_to_the_definition_are_left_out() -> None:

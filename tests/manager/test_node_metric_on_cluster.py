@@ -66,13 +66,13 @@ def manager(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def _policy(stage: Stage, node: str) -> Json:
-    found: Json = stage.found(f"{METRICS}/{node}").get("spec", {}).get("predictPolicy", {})
-    return found
+    result: Json = stage.found(f"{METRICS}/{node}").get("spec", {}).get("predictPolicy", {})
+    return result
 
 
 def _conditions(stage: Stage, node: str) -> dict[str, tuple[str, str]]:
     listed = stage.found(f"{METRICS}/{node}").get("status", {}).get("conditions", [])
-    return {each["type"]: (each["status"], each["reason"]) for each in listed}
+    return {item["type"]: (item["status"], item["reason"]) for item in listed}
 
 
 def _expect_rest(stage: Stage, node: str) -> None:
@@ -112,7 +112,7 @@ class Reports(FakeReports):
         report = super().full(*args, **more)
         moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         usage = {"resources": {"cpu": "6", "memory": "24Gi"}}
-        conditions = [{**each, "status": "True"} for each in report.status["conditions"]]
+        conditions = [{**condition, "status": "True"} for condition in report.status["conditions"]]
         said = {
             "updateTime": moment,
             "nodeMetric": {"nodeUsage": usage, "systemUsage": usage},
@@ -176,7 +176,7 @@ def koordinators_definition(stage: Stage, tmp_path: Path) -> Iterator[None]:
 
 
 def _keeps(stage: Stage, field: str) -> bool:
-    """Whether the API server keeps a field of a NodeMetric's spec: a changed definition is in force a bit later."""
+    """Return whether the API server keeps a field of a NodeMetric's spec: a changed definition takes a moment."""
     kind = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": "asks"}}
     try:
         made = stage.cluster.api.request("POST", f"{METRICS}?dryRun=All", {**kind, "spec": {field: {}}})
@@ -197,7 +197,9 @@ def test_koordinators_definition(stage: Stage, manager: Manager) -> None:
     stage.report("theirs", "3")
     stage.expect_cpu("theirs", "3k")
     assert manager.said().count("does not know spec.predictPolicy") == 1
-    tried = [each for each in stage.requests() if each.name == "theirs" and each.resource == "nodemetrics/status"]
+    tried = [
+        request for request in stage.requests() if request.name == "theirs" and request.resource == "nodemetrics/status"
+    ]
     assert len(tried) <= 2
 
 
@@ -227,61 +229,61 @@ FREE = st.recursive(
 
 @st.composite
 def _parameters(draw: st.DrawFn, model: str) -> Json:
-    found: Json = {}
+    result: Json = {}
     for name, rule in MODELS.get(model, {}).items():
         if draw(st.booleans()):
-            found[name] = draw(st.floats(rule.low, rule.high) if isinstance(rule, Range) else st.booleans())
-    return found if model in MODELS else draw(st.dictionaries(st.text(max_size=8), FREE, max_size=4))
+            result[name] = draw(st.floats(rule.low, rule.high) if isinstance(rule, Range) else st.booleans())
+    return result if model in MODELS else draw(st.dictionaries(st.text(max_size=8), FREE, max_size=4))
 
 
 @st.composite
 def _choice(draw: st.DrawFn, depth: int = 0) -> Json:
     """A model, with parameters, combining others; fields are missing, and their names misspelt, now and then."""
     model = draw(NAMES)
-    found: Json = {"model" if draw(st.integers(0, 9)) else "Model": model}
+    result: Json = {"model" if draw(st.integers(0, 9)) else "Model": model}
     if draw(st.booleans()):
-        found["parameters"] = draw(_parameters(model) | st.none())
+        result["parameters"] = draw(_parameters(model) | st.none())
     if model in {"max", "theirs"} and depth < 5 and draw(st.integers(0, 20)):
         some = draw(st.lists(_choice(depth + 1), min_size=1, max_size=2))
-        found["of"] = some * draw(st.sampled_from([1] * 12 + [8, 16, 17]))
-    return found
+        result["of"] = some * draw(st.sampled_from([1] * 12 + [8, 16, 17]))
+    return result
 
 
 @st.composite
 def _predict_policy(draw: st.DrawFn) -> Json:
-    found = draw(_choice()) if draw(st.booleans()) else {}
+    result = draw(_choice()) if draw(st.booleans()) else {}
     for name, rule in RANGES.items():
         if not draw(st.integers(0, 2)):
             assert isinstance(rule, Range)
-            found[name] = draw(_number(rule))
+            result[name] = draw(_number(rule))
     for name in ("cpu", "memory"):
         if not draw(st.integers(0, 3)):
             margin = {"safetyMarginPercent": draw(st.integers(0, 100))} if draw(st.booleans()) else {}
-            found[name] = {**(draw(_choice()) if draw(st.booleans()) else {}), **margin}
-    return found
+            result[name] = {**(draw(_choice()) if draw(st.booleans()) else {}), **margin}
+    return result
 
 
 @st.composite
 def _strategy(draw: st.DrawFn) -> Json:
-    found: Json = {"enable": draw(st.sampled_from([True, True, False]))}
+    result: Json = {"enable": draw(st.sampled_from([True, True, False]))}
     if draw(st.integers(0, 4)):
-        found["nodePredictPolicy"] = draw(_predict_policy())
+        result["nodePredictPolicy"] = draw(_predict_policy())
     for name in ("metricAggregateDurationSeconds", "metricReportIntervalSeconds"):
         rule = ALLOWED[name]
         assert isinstance(rule, Range)
         if not draw(st.integers(0, 3)):
-            found[name] = draw(_number(rule))
+            result[name] = draw(_number(rule))
     if draw(st.booleans()):
-        found["metricMemoryCollectPolicy"] = draw(st.sampled_from(["usageWithPageCache", "usageWithHotPageCache"]))
+        result["metricMemoryCollectPolicy"] = draw(st.sampled_from(["usageWithPageCache", "usageWithHotPageCache"]))
     if draw(st.booleans()):
         texts = st.sampled_from(["5m", "1h", "90s", "1500ms", "0.1s", "168h"])
-        found["metricAggregatePolicy"] = {"durations": draw(st.lists(texts, max_size=11))}
-    return found
+        result["metricAggregatePolicy"] = {"durations": draw(st.lists(texts, max_size=11))}
+    return result
 
 
 def _in_force() -> list[Json]:
     """NodeMetrics as the manager would apply them, for configs, entries and annotations of all kinds."""
-    found: dict[str, Json] = {}
+    result: dict[str, Json] = {}
 
     @settings(max_examples=TRIES, derandomize=True, database=None)
     @given(cluster=_strategy(), entry=_strategy(), annotation=_strategy())
@@ -293,10 +295,10 @@ def _in_force() -> list[Json]:
         for labels, annotations in (({}, {}), ({"a": "b"}, {}), ({"a": "b"}, noted)):
             effective = effective_strategy(config, labels, annotations)
             body = node_metric.manifest("accepted", "0f7b5cd5-2f3a-44b2-9d4e-3c3a0a5f7c11", effective.strategy)
-            found.setdefault(json.dumps(body["spec"], sort_keys=True), body)
+            result.setdefault(json.dumps(body["spec"], sort_keys=True), body)
 
     judge()
-    return list(found.values())
+    return list(result.values())
 
 
 @pytest.mark.long

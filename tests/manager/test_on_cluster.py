@@ -90,8 +90,8 @@ def test_report_becomes_resources(stage: Stage) -> None:
 
 def _annotations(metadata: Json) -> Json:
     """Annotations but for those that Kubernetes' own controllers write to every new Node, sooner or later."""
-    found = metadata.get("annotations", {})
-    return {name: text for name, text in found.items() if not name.startswith("node.alpha.kubernetes.io/")}
+    result = metadata.get("annotations", {})
+    return {name: text for name, text in result.items() if not name.startswith("node.alpha.kubernetes.io/")}
 
 
 @pytest.mark.long
@@ -150,7 +150,9 @@ def test_second_start_writes_nothing(stage: Stage, manager: Manager) -> None:
     stage.report("sees-all", "4")
     stage.expect_cpu("sees-all", "4k")  # the Nodes of before were reconciled first
     assert manager.stop() == 0
-    written = [each for each in stage.requests() if each.at > began and each.writes and each.name == "again"]
+    written = [
+        request for request in stage.requests() if request.at > began and request.writes and request.name == "again"
+    ]
     assert written == []
     manager.start()
 

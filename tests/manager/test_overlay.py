@@ -47,9 +47,9 @@ def _margins(**policy: object) -> dict[str, tuple[int | None, str]]:
         for path, source in effective.sources.items()
         if path.endswith(".safetyMarginPercent")
     }
-    found = {"": full.safety_margin_percent}
-    found |= {name: part.safety_margin_percent for name, part in (("cpu", full.cpu), ("memory", full.memory)) if part}
-    return {name: (found[name], source) for name, source in sources.items()}
+    result = {"": full.safety_margin_percent}
+    result |= {name: part.safety_margin_percent for name, part in (("cpu", full.cpu), ("memory", full.memory)) if part}
+    return {name: (result[name], source) for name, source in sources.items()}
 
 
 def test_later_layers_win() -> None:
@@ -69,16 +69,16 @@ def test_later_layers_win() -> None:
     effective = effective_strategy(
         config, labels, {ANNOTATION: '{"midStaticCPUReservedPercent": 3, "midStaticMemoryReservedPercent": 3}'}
     )
-    found = effective.strategy
-    assert (found.degrade_time_minutes, effective.sources["degradeTimeMinutes"]) == (10, CLUSTER)
-    assert (found.mid_unallocated_percent, effective.sources["midUnallocatedPercent"]) == (2, "nodeConfigs[1] mine")
-    assert found.mid_static_memory_reserved_percent == 3
+    result = effective.strategy
+    assert (result.degrade_time_minutes, effective.sources["degradeTimeMinutes"]) == (10, CLUSTER)
+    assert (result.mid_unallocated_percent, effective.sources["midUnallocatedPercent"]) == (2, "nodeConfigs[1] mine")
+    assert result.mid_static_memory_reserved_percent == 3
     assert effective.sources["midStaticMemoryReservedPercent"] == f"annotation {ANNOTATION}"
-    assert found.mid_static_cpu_reserved_percent == 4
+    assert result.mid_static_cpu_reserved_percent == 4
     assert effective.sources["midStaticCPUReservedPercent"] == f"label {names.LABEL_MID_STATIC_CPU_RATIO}"
     assert effective.sources["midPolicy"] == DEFAULT
     assert not effective.findings
-    assert [str(each) for each in effective.overlaps] == [
+    assert [str(overlap) for overlap in effective.overlaps] == [
         "nodeConfigs[2] late: matches too, but nodeConfigs[1] mine comes first"
     ]
 
@@ -124,14 +124,14 @@ def test_another_model_drops_arguments_and_the_same_model_keeps_them() -> None:
 def test_annotation_with_one_fault_is_ignored_whole(text: str) -> None:
     effective = effective_strategy(_config(), {}, {ANNOTATION: text})
     assert effective.strategy.mid_unallocated_percent == 0
-    assert [each.path for each in effective.findings] == [f"annotation {ANNOTATION}"]
+    assert [finding.path for finding in effective.findings] == [f"annotation {ANNOTATION}"]
     assert effective.findings[0].message.startswith("ignored: ")
 
 
 def test_annotation_with_an_unknown_field_applies_otherwise() -> None:
     effective = effective_strategy(_config(), {}, {ANNOTATION: '{"midCPUThresholdPercent": 12, "nope": 1}'})
     assert effective.strategy.mid_cpu_threshold_percent == 12
-    assert [each.message for each in effective.findings] == ["nope: unknown field: ignored"]
+    assert [finding.message for finding in effective.findings] == ["nope: unknown field: ignored"]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_bad_label_is_ignored() -> None:
     effective = effective_strategy(_config(), labels)
     assert effective.strategy.cpu_reclaim_threshold_percent == 60
     assert effective.strategy.memory_reclaim_threshold_percent == 50
-    assert [str(each) for each in effective.findings] == [
+    assert [str(finding) for finding in effective.findings] == [
         f'label {names.LABEL_CPU_RECLAIM_RATIO}: ignored: must be a ratio from 0 to 1, got "80%"'
     ]
 
@@ -179,7 +179,7 @@ def _parsed(text: str) -> ColocationConfig:
 
 def _notes(world: World) -> list[tuple[str, str]]:
     events = [each for each in world.api.written("POST", "/events") if each["reason"].startswith("NodeStrategy")]
-    return [(each["reason"], each["note"]) for each in events]
+    return [(event["reason"], event["note"]) for event in events]
 
 
 async def _sees(world: World, version: int, **metadata: Any) -> None:  # noqa: ANN401 - labels or annotations

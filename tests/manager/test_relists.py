@@ -57,10 +57,10 @@ def _listed(objects: list[Json]) -> Json:
 
 
 def _pods(count: int) -> list[Json]:
-    found = [mid_pod(f"p{number}") for number in range(count)]
-    for number, pod in enumerate(found):
+    result = [mid_pod(f"p{number}") for number in range(count)]
+    for number, pod in enumerate(result):
         pod["spec"]["nodeName"] = f"n{number % 7}"
-    return found
+    return result
 
 
 async def _beside(turns: _Turns, work: Any, until: Any) -> None:  # noqa: ANN401

@@ -32,7 +32,7 @@ OURS: Final = ("kopf", "headroom")
 
 @dataclass(frozen=True)
 class Right:
-    """One verb on one resource, as one rule of a role allows it."""
+    """A verb on one resource, as one rule of a role allows it."""
 
     namespace: str
     group: str
@@ -119,7 +119,7 @@ def _expect_no_trace(obj: Mapping[str, Any]) -> None:
 
 def _evicts(stage: Stage) -> bool:
     stage.report("story", "1")
-    return any(each.resource == "pods/eviction" for each in stage.requests())
+    return any(request.resource == "pods/eviction" for request in stage.requests())
 
 
 def _story(stage: Stage) -> None:
@@ -160,7 +160,7 @@ def test_rights_are_needed_and_enough(stage: Stage, manager: Manager) -> None:
         return not left
 
     eventually(all_used, lambda: f"rights that nothing uses: take them out of the role, or excuse them: {left}")
-    assert not [each for each in stage.requests() if each.code in {401, 403}]
+    assert not [request for request in stage.requests() if request.code in {401, 403}]
 
 
 def test_unused_right_is_named(stage: Stage) -> None:

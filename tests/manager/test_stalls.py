@@ -214,7 +214,7 @@ def test_silent_nodes_are_looked_at_again() -> None:
 
 def test_replica_reconciles_all_nodes_after_another_leader_in_between() -> None:
     loop = Loop()
-    told = []
+    texts = []
 
     async def lose() -> None:
         server = FakeApi()
@@ -225,7 +225,7 @@ def test_replica_reconciles_all_nodes_after_another_leader_in_between() -> None:
             "a",
             settings,
             loop.time,
-            lambda: told.append(loop.now),
+            lambda: texts.append(loop.now),
         )
         task = asyncio.create_task(leader.run())
         await asyncio.sleep(3)
@@ -240,4 +240,4 @@ def test_replica_reconciles_all_nodes_after_another_leader_in_between() -> None:
 
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(lose())
-    assert len(told) == 2
+    assert len(texts) == 2

@@ -79,17 +79,17 @@ def load(stage: Stage, nodes: list[str]) -> Iterator[None]:
 
 
 def _writes(stage: Stage, replica: Manager) -> list[Request]:
-    named = [each for each in stage.requests() if each.writes and f"({replica.name}_" in each.agent]
+    named = [request for request in stage.requests() if request.writes and f"({replica.name}_" in request.agent]
     return [each for each in named if each.resource != "leases" and each.code < 400]
 
 
 def _wrote(stage: Stage, replica: Manager, after: datetime) -> Callable[[], bool]:
-    return lambda: any(each.at > after for each in _writes(stage, replica))
+    return lambda: any(write.at > after for write in _writes(stage, replica))
 
 
 def _expect_hand_over(stage: Stage, old: Manager, new: Manager, since: datetime) -> float:
     """No write of the old one comes after the first one of the new one. [s from `since` to that]"""
-    first = min(each.at for each in _writes(stage, new) if each.at > since)
+    first = min(write.at for write in _writes(stage, new) if write.at > since)
     before = _writes(stage, old)
     assert before
     late = [each for each in before if each.at >= first]

@@ -31,12 +31,12 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> dict[str, frozenset[str]]:
         ]
     for family in ProcessCollector(registry=CollectorRegistry()).collect():
         families.append((family.name, family.type, frozenset()))
-    series = {name: labels for each in families for name, labels in _series(*each)}
+    series = {name: labels for family in families for name, labels in _series(*family)}
     return {name: labels | TARGET for name, labels in series.items()} | OF_PROMETHEUS
 
 
 def _wrappers(registry: CollectorRegistry) -> list[Any]:
-    return [each for each in registry._collector_to_names if hasattr(each, "_labelnames")]
+    return [name for name in registry._collector_to_names if hasattr(name, "_labelnames")]
 
 
 def _series(name: str, kind: str, labels: frozenset[str]) -> list[tuple[str, frozenset[str]]]:

@@ -48,16 +48,16 @@ def _selectors(plain: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _is_aggregation(name: str, rest: str) -> bool:
-    """Whether a word stands before what it aggregates: its `by (…)` is gone from the text."""
+    """Return whether a word stands before what it aggregates: its `by (…)` is gone from the text."""
     return name.islower() and "_" not in name and rest.startswith("(")
 
 
 def _grouped(plain: str, place: int) -> frozenset[str]:
     """The labels of all groupings that a place is within."""
     labels: set[str] = set()
-    for found in _GROUPING.finditer(plain):
-        names = {name.strip() for name in found.group(2).split(",")} - {""}
-        body = _body(plain, found.end()) if found.group(1) == "by" else range(len(plain))
+    for result in _GROUPING.finditer(plain):
+        names = {name.strip() for name in result.group(2).split(",")} - {""}
+        body = _body(plain, result.end()) if result.group(1) == "by" else range(len(plain))
         if place in body:
             labels |= names
     return frozenset(labels)

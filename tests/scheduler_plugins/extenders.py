@@ -40,14 +40,14 @@ def until(condition: Callable[[], Any], what: str | Callable[[], str]) -> Any:  
     deadline, trouble = time.monotonic() + PATIENCE_SECONDS, ""
     while time.monotonic() < deadline:
         try:
-            if found := condition():
-                return found
+            if result := condition():
+                return result
             trouble = ""
         except OSError as error:
             trouble = f" ({error})"
         time.sleep(0.1)
-    told = what if isinstance(what, str) else what()
-    raise AssertionError(f"{told}: not within {PATIENCE_SECONDS:.0f} s{trouble}")
+    texts = what if isinstance(what, str) else what()
+    raise AssertionError(f"{texts}: not within {PATIENCE_SECONDS:.0f} s{trouble}")
 
 
 def configuration(mode: str, name: str, url: str) -> Json:
@@ -56,17 +56,17 @@ def configuration(mode: str, name: str, url: str) -> Json:
     if mode == "weighted":
         keys = r"(?:plugins|prioritizeVerb|weight|  multiPoint|    enabled):.*|      - \{name.*"
         text = re.sub(rf"^( *)# ({keys})$", r"\1\2", text, flags=re.MULTILINE)
-    found: Json = yaml.safe_load(text)
-    (profile,), (extender,) = found["profiles"], found["extenders"]
+    result: Json = yaml.safe_load(text)
+    (profile,), (extender,) = result["profiles"], result["extenders"]
     profile["schedulerName"], extender["urlPrefix"] = name, url
     extender["httpTimeout"] = f"{ANSWER_SECONDS:.0f}s"
-    return found
+    return result
 
 
 def profile(mode: str = "shortlist", plugins: Sequence[Json] = (), **settings: Any) -> Json:  # noqa: ANN401 - of a file
     """The shipped profile with other plugins (if any are given) and settings."""
-    found: Json = {**yaml.safe_load(PROFILE.read_text(encoding="utf-8")), "mode": mode, **settings}
-    return {**found, "plugins": list(plugins)} if plugins else found
+    result: Json = {**yaml.safe_load(PROFILE.read_text(encoding="utf-8")), "mode": mode, **settings}
+    return {**result, "plugins": list(plugins)} if plugins else result
 
 
 def load_aware(weight: float = 1, **arguments: Any) -> Json:  # noqa: ANN401 - any argument of the plugin
@@ -138,18 +138,18 @@ class Extender:
         return True
 
     def known(self, node: str) -> Json:
-        found: Json = json.loads(self.ask(f"/debug/nodes/{node}"))
-        return found
+        result: Json = json.loads(self.ask(f"/debug/nodes/{node}"))
+        return result
 
     def bounds(self, namespace: str, resource: str) -> tuple[float | None, float | None]:
         """Min and max that it goes by in a namespace; None where it knows of none."""
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         marks = (f'quota_namespace="{namespace}"', f'resource="{resource}"')
         for line in self.ask("/metrics").decode().splitlines():
             name, _, rest = line.removeprefix("headroom_scheduler_quota_").partition("{")
             if name in ("min", "max") and all(mark in rest for mark in marks):
-                found[name] = float(line.rpartition(" ")[2])
-        return found.get("min"), found.get("max")
+                result[name] = float(line.rpartition(" ")[2])
+        return result.get("min"), result.get("max")
 
     def passing(self, *names: str) -> list[str]:
         """Which of these nodes pass, asked one by one, for a pod that uses nothing and so is not charged."""
@@ -160,8 +160,8 @@ class Extender:
     def metric(self, name: str) -> float:
         """The sum of a metric over its labels."""
         lines = self.ask("/metrics").decode().splitlines()
-        found = [line for line in lines if line.partition(" ")[0].partition("{")[0] == f"headroom_scheduler_{name}"]
-        return sum(float(line.rpartition(" ")[2]) for line in found)
+        result = [line for line in lines if line.partition(" ")[0].partition("{")[0] == f"headroom_scheduler_{name}"]
+        return sum(float(line.rpartition(" ")[2]) for line in result)
 
     def quiet(self) -> None:
         """Wait until kube-scheduler asks no more: it tries a pod twice, as its own note in the status wakes it."""

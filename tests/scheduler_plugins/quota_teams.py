@@ -20,7 +20,7 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 
 def requested(pod: Mapping[str, Any]) -> int:
-    return sum(int(each["resources"].get("requests", {}).get(GPU, 0)) for each in pod["spec"]["containers"])
+    return sum(int(container["resources"].get("requests", {}).get(GPU, 0)) for container in pod["spec"]["containers"])
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Team:
         """Wait until every running extender goes by this min and max; None: by no quota."""
         for extender in self.stage.running():
             bounds = partial(extender.bounds, self.name, GPU)
-            told = f"{extender.name} knowing min {least} and max {most} of {self.name}"
-            until(lambda bounds=bounds: bounds() == (least, most), told)  # type: ignore[misc]
+            texts = f"{extender.name} knowing min {least} and max {most} of {self.name}"
+            until(lambda bounds=bounds: bounds() == (least, most), texts)  # type: ignore[misc]
 
     @property
     def path(self) -> str:

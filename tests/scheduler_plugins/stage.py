@@ -112,10 +112,10 @@ class Stage:
     def add(self, name: str, content: Mapping[str, Any], plugins: Mapping[str, Any] | None = None) -> Extender:
         """Start an extender and its kube-scheduler with what is shipped for the profile's mode."""
         extender = self.add_extender(f"extender-{name}", content)
-        found = configuration(content["mode"], name, extender.url)
+        result = configuration(content["mode"], name, extender.url)
         if plugins is not None:
-            found["profiles"][0]["plugins"] = dict(plugins)
-        self.add_scheduler(name, found)
+            result["profiles"][0]["plugins"] = dict(plugins)
+        self.add_scheduler(name, result)
         return extender
 
     def wait(self) -> None:
@@ -165,8 +165,8 @@ class Stage:
 
     def _knows(self, extender: Extender, name: str) -> bool:
         by_metric, by_pod = self.sentinels
-        told = extender.known(by_metric).get("load", {}).get("cpu") == self._told * 1000
-        return told and self._has_pod(extender, by_pod, name)
+        texts = extender.known(by_metric).get("load", {}).get("cpu") == self._told * 1000
+        return texts and self._has_pod(extender, by_pod, name)
 
     # Pods
 
@@ -222,15 +222,15 @@ class Stage:
     def placed(self, *names: str) -> list[str]:
         def bound() -> list[str]:
             nodes = self.where()
-            found = [nodes.get(name, "") for name in names]
-            return found if all(found) else []
+            result = [nodes.get(name, "") for name in names]
+            return result if all(result) else []
 
         result: list[str] = until(bound, f"{len(names)} pods being bound")
         return result
 
     def place(self, *pods: Json) -> list[str]:
         """Create pods, one after another so that none is in flight when the next is placed; returns where they are."""
-        found = []
+        result = []
         for pod in pods:
             name = pod["metadata"]["name"]
             self.create(pod)
@@ -238,8 +238,8 @@ class Stage:
             # Until an extender has seen where a pod is, it counts as in flight, and the next list may be shorter.
             for extender in self.running():
                 until(partial(self._has_pod, extender, node, name), f"{extender.name} seeing {name} on {node}")
-            found.append(node)
-        return found
+            result.append(node)
+        return result
 
     def _has_pod(self, extender: Extender, node: str, name: str) -> bool:
         return f"{self.name}/{name}" in extender.known(node).get("pods", ())

@@ -215,7 +215,7 @@ def test_amounts_beyond_all_sums_stop_nobody() -> None:
         cache.put_node(node(name))
     for number in range(1100):
         cache.put_pod(pod(f"p{number}", node="a"), NOW)
-    found, _ = cache.select(["a", "b"], NOW)
-    assert found.sums[1].tolist() == [0, 0]
-    assert found.sums[0][0] > 2**60
-    assert found.sums[0][1] < -(2**60)
+    result, _ = cache.select(["a", "b"], NOW)
+    assert result.sums[1].tolist() == [0, 0]
+    assert result.sums[0][0] > 2**60
+    assert result.sums[0][1] < -(2**60)

@@ -45,8 +45,8 @@ def test_missing_memory_is_not_judged() -> None:
     world = World(load_aware(usage_thresholds={"cpu": 65, "memory": 50})).put(node(), metric, full)
     assert world.reasons(TINY) == [None]
     assert world.reasons(pod(requests={"cpu": "9"})) == [CPU]
-    (told,) = world.plugin.explain(world.request(TINY), world.nodes("n"))
-    assert told["notes"] == [
+    (texts,) = world.plugin.explain(world.request(TINY), world.nodes("n"))
+    assert texts["notes"] == [
         "the NodeMetric does not say how much memory is used: that is not checked, and the score is 0"
     ]
 

@@ -127,8 +127,8 @@ def _told(world: World, item: Json) -> Mapping[str, Any]:
 
 def test_explanation_has_the_numbers() -> None:
     world = World().put(node(cpu="32", memory="128Gi"), node_metric(cpu="24", memory="32Gi", updated=-7))
-    told = _told(world, pod("incoming", {"cpu": "900m", "memory": "1Gi"}))
-    assert told["cpu"] == {
+    texts = _told(world, pod("incoming", {"cpu": "900m", "memory": "1Gi"}))
+    assert texts["cpu"] == {
         "allocatableMilli": 32_000,
         "inUseMilli": 24_000,
         "inFlightMilli": 0,
@@ -136,10 +136,10 @@ def test_explanation_has_the_numbers() -> None:
         "usagePercent": 78,
         "thresholdPercent": 65,
     }
-    assert told["memory"]["podBytes"] == 2**30
-    assert told["reportAgeSeconds"] == 7
-    assert (told["compares"], told["thresholds"], told["score"]) == ("nodeUsage", "usageThresholds", (22 + 74) // 2)
-    assert told["binding"] == (
+    assert texts["memory"]["podBytes"] == 2**30
+    assert texts["reportAgeSeconds"] == 7
+    assert (texts["compares"], texts["thresholds"], texts["score"]) == ("nodeUsage", "usageThresholds", (22 + 74) // 2)
+    assert texts["binding"] == (
         "cpu: 24.0 of 32.0 cores in use and 0.9 expected are 78 % of allocatable, usageThresholds.cpu is 65 %"
     )
 
@@ -166,18 +166,18 @@ def test_binding_limit_is_named(plugin: Any, metric: Json, binding: str) -> None
     ],
 )
 def test_fall_back_is_told(metric: Json, note: str) -> None:
-    told = _told(World(PLUGIN).put(node(), metric), TINY)
-    assert told["compares"] == "nodeUsage"
-    assert [line for line in told["notes"] if line.startswith(note)]
+    texts = _told(World(PLUGIN).put(node(), metric), TINY)
+    assert texts["compares"] == "nodeUsage"
+    assert [line for line in texts["notes"] if line.startswith(note)]
 
 
 def test_passing_node_has_no_binding() -> None:
-    told = _told(World().put(node(), IDLE), TINY)
-    assert "binding" not in told
-    assert "notes" not in told
+    texts = _told(World().put(node(), IDLE), TINY)
+    assert "binding" not in texts
+    assert "notes" not in texts
     daemon = pod("incoming")
     daemon["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "d"}]
-    told = _told(World().put(node(), node_metric(cpu="99")), daemon)
-    assert "binding" not in told
-    assert told["notes"] == ["pods of a DaemonSet are not refused"]
+    texts = _told(World().put(node(), node_metric(cpu="99")), daemon)
+    assert "binding" not in texts
+    assert texts["notes"] == ["pods of a DaemonSet are not refused"]
     assert "no NodeMetric" in _told(World().put(node()), TINY)["notes"][0]

@@ -204,9 +204,9 @@ def _cores(cpu: str) -> Json:
 def test_which_window_is_read(duration: float, windows: Json, percent: tuple[float, float] | None) -> None:
     world = Overcommitted(node_metric_aggregated_duration=float(duration))
     world.cache.put_node_metric(reported(**windows))
-    told = world.explain()
-    assert told["metrics"] == ("missing" if percent is None else "fresh")
-    assert (told["cpu"]["averagePercent"], told["cpu"]["stdevPercent"]) == (percent or (None, None))
+    texts = world.explain()
+    assert texts["metrics"] == ("missing" if percent is None else "fresh")
+    assert (texts["cpu"]["averagePercent"], texts["cpu"]["stdevPercent"]) == (percent or (None, None))
 
 
 def test_node_metric_without_time_is_stale() -> None:
@@ -284,9 +284,9 @@ def test_sums_do_not_overflow() -> None:
 
 def test_numbers_are_explained() -> None:
     world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "6")))
-    told = world.read(n=percents((50, 10), (25, 5), measured=-7)).explain()
-    assert (told["metrics"], told["ageSeconds"]) == ("fresh", 7.0)
-    assert told["cpu"] == {
+    texts = world.read(n=percents((50, 10), (25, 5), measured=-7)).explain()
+    assert (texts["metrics"], texts["ageSeconds"]) == ("fresh", 7.0)
+    assert texts["cpu"] == {
         "requestMilli": 2000,
         "limitMilli": 7000,
         "capacityMilli": 4000,
@@ -296,13 +296,13 @@ def test_numbers_are_explained() -> None:
         "loadRisk": 0.9954,
         "risk": 0.7977,
     }
-    assert told["memory"]["capacityBytes"] == 8 * 2**30
+    assert texts["memory"]["capacityBytes"] == 8 * 2**30
 
 
 def test_what_is_not_known_is_not_told() -> None:
-    told = Overcommitted().explain(BEST_EFFORT)
-    assert (told["metrics"], told["ageSeconds"], told["cpu"]["averagePercent"]) == ("missing", None, None)
-    assert told["cpu"]["requestMilli"] == 0
+    texts = Overcommitted().explain(BEST_EFFORT)
+    assert (texts["metrics"], texts["ageSeconds"], texts["cpu"]["averagePercent"]) == ("missing", None, None)
+    assert texts["cpu"]["requestMilli"] == 0
 
 
 @pytest.mark.parametrize("empty", [{}, {"spec": {}}, {"spec": {"containers": [{"resources": {"requests": None}}]}}])

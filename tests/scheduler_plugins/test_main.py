@@ -45,10 +45,10 @@ def kubeconfig(tmp_path: Path) -> str:
 )
 def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
     assert main(arguments) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("headroom-scheduler: ")
-    assert says in told
-    assert told.count("\n") == 1
+    texts = capsys.readouterr().err
+    assert texts.startswith("headroom-scheduler: ")
+    assert says in texts
+    assert texts.count("\n") == 1
 
 
 @pytest.mark.parametrize("flag", ["--listen", "--metrics-listen"])
@@ -58,12 +58,12 @@ def test_port_in_use_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str
         other.listen()
         address = f"127.0.0.1:{other.getsockname()[1]}"
         assert main(["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", flag, address]) == 1
-    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("headroom-scheduler: ")]
+    texts = [line for line in capsys.readouterr().err.splitlines() if line.startswith("headroom-scheduler: ")]
     if flag == "--listen":
-        assert told == [f"headroom-scheduler: {address} is in use by another program: choose another with --listen"]
+        assert texts == [f"headroom-scheduler: {address} is in use by another program: choose another with --listen"]
     else:
-        assert len(told) == 1
-        assert told[0].startswith(f"headroom-scheduler: Cannot listen on --metrics-listen {address}: ")
+        assert len(texts) == 1
+        assert texts[0].startswith(f"headroom-scheduler: Cannot listen on --metrics-listen {address}: ")
 
 
 def test_unusable_certificate_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str, tmp_path: Path) -> None:
@@ -71,9 +71,9 @@ def test_unusable_certificate_is_told(capsys: pytest.CaptureFixture[str], kubeco
     flags = ["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"]
     for _ in ("missing", "no certificate"):
         assert main([*flags, f"--tls-cert-file={path}", f"--tls-private-key-file={path}"]) == 1
-        told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("headroom-scheduler: ")]
-        assert len(told) == 1
-        assert told[0].startswith(f"headroom-scheduler: The TLS files ({path}, {path}) cannot be used: ")
+        texts = [line for line in capsys.readouterr().err.splitlines() if line.startswith("headroom-scheduler: ")]
+        assert len(texts) == 1
+        assert texts[0].startswith(f"headroom-scheduler: The TLS files ({path}, {path}) cannot be used: ")
         path.write_text("nothing")
 
 
@@ -126,8 +126,8 @@ def test_waits_for_api_server(running: tuple[subprocess.Popen[bytes], str, Path]
 def test_metrics_have_a_port_of_their_own(running: tuple[subprocess.Popen[bytes], str, Path]) -> None:
     _, url, log = running
     assert _get(f"{url}/livez")[0] == 200
-    told = [json.loads(line)["message"] for line in log.read_text().splitlines()]
-    (port,) = [line.rpartition(" ")[2] for line in told if line.startswith("Serving /metrics and /watcher on ")]
+    texts = [json.loads(line)["message"] for line in log.read_text().splitlines()]
+    (port,) = [line.rpartition(" ")[2] for line in texts if line.startswith("Serving /metrics and /watcher on ")]
     own = f"http://127.0.0.1:{port}"
     status, text = _get(f"{own}/metrics")
     assert (status, "\nheadroom_scheduler_nodes 0.0\n" in text) == (200, True)

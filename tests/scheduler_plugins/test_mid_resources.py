@@ -97,11 +97,11 @@ def test_eviction_is_no_cure() -> None:
 
 
 def test_explanation_names_what_binds() -> None:
-    _, told = _verdict(MidResources(), MID, reporting(), reporting(deficit=True), reporting(predicted=-1000), None)
-    assert told[0] == {"midPod": True, "deficit": False, "predictionAgeSeconds": 10.0}
-    assert (told[1]["deficit"], "MidDeficit" in told[1]["binding"]) == (True, True)
-    assert told[2]["binding"] == "report or prediction is 1000 s old, predictionExpirationSeconds is 900"
-    assert "no prediction" in told[3]["binding"]
+    _, texts = _verdict(MidResources(), MID, reporting(), reporting(deficit=True), reporting(predicted=-1000), None)
+    assert texts[0] == {"midPod": True, "deficit": False, "predictionAgeSeconds": 10.0}
+    assert (texts[1]["deficit"], "MidDeficit" in texts[1]["binding"]) == (True, True)
+    assert texts[2]["binding"] == "report or prediction is 1000 s old, predictionExpirationSeconds is 900"
+    assert "no prediction" in texts[3]["binding"]
     assert "binding" not in _verdict(MidResources(), pod(), reporting(deficit=True))[1][0]
 
 

@@ -48,7 +48,7 @@ def _scores(arguments: Any, *nodes: Json, pods: tuple[Json, ...] = ()) -> list[d
 
 def _plain(arguments: Any, *amounts: Mapping[str, str]) -> list[int]:  # noqa: ANN401 - JSON
     nodes = [_node(f"n{index}", each) for index, each in enumerate(amounts)]
-    return [each["score"] for each in _scores(arguments, *nodes)]
+    return [score["score"] for score in _scores(arguments, *nodes)]
 
 
 # Worked examples
@@ -56,8 +56,8 @@ def _plain(arguments: Any, *amounts: Mapping[str, str]) -> list[int]:  # noqa: A
 
 def test_default_weighs_cores_and_memory() -> None:
     small, large = {"cpu": "8", "memory": "16Gi"}, {"cpu": "16", "memory": "32Gi"}
-    found = _scores({}, _node("small", small), _node("large", large))
-    assert found == [
+    result = _scores({}, _node("small", small), _node("large", large))
+    assert result == [
         {"name": "small", "raw": -24383, "score": 100},
         {"name": "large", "raw": -48767, "score": 0},
     ]
@@ -72,7 +72,7 @@ def test_means_truncate_toward_zero() -> None:
         _node(name, {"memory": memory, "example.com/a": piece})
         for name, memory, piece in (("a", "74", "74"), ("b", "75", "76"), ("c", "76", "76"))
     ]
-    assert [(each["raw"], each["score"]) for each in _scores(arguments, *nodes)] == [(-74, 100), (-75, 50), (-76, 0)]
+    assert [(score["raw"], score["score"]) for score in _scores(arguments, *nodes)] == [(-74, 100), (-75, 50), (-76, 0)]
 
 
 @pytest.mark.parametrize("amounts", [[{"cpu": "4"}], [{"cpu": "4"}, {"cpu": "4"}], [{}, {}]])
@@ -136,8 +136,8 @@ def test_nothing_overflows() -> None:
         _node("odd", {"memory": str(2**53 + 1), "ephemeral-storage": str(2**53 + 1)}),
     ]
     for mode, sign in (("Most", 1), ("Least", -1)):
-        found = _scores({"mode": mode, "resources": weights}, *nodes)
-        assert [each["raw"] for each in found] == [0, sign * 2**62, sign * INT64_MAX, sign * (2**53 + 1)]
+        result = _scores({"mode": mode, "resources": weights}, *nodes)
+        assert [each["raw"] for each in result] == [0, sign * 2**62, sign * INT64_MAX, sign * (2**53 + 1)]
 
 
 def test_wide_spans_are_exact() -> None:
@@ -166,9 +166,9 @@ def test_wide_spans_are_exact() -> None:
     ],
 )
 def test_bad_values_are_told(arguments: Any, told: list[str]) -> None:  # noqa: ANN401
-    found = [f"{each.field}: {each.message}" for each in _plugin(arguments).defaulted().problems()]
-    assert len(found) == len(told)
-    assert all(text.startswith(expected) for text, expected in zip(found, told, strict=True))
+    result = [f"{problem.field}: {problem.message}" for problem in _plugin(arguments).defaulted().problems()]
+    assert len(result) == len(told)
+    assert all(text.startswith(expected) for text, expected in zip(result, told, strict=True))
 
 
 def test_explains_means() -> None:
@@ -176,8 +176,8 @@ def test_explains_means() -> None:
     cache = ClusterCache(LoadRules(), {NAME: plugin})
     for name, cpu in (("a", "1"), ("b", "2")):
         cache.put_node(_node(name, {"cpu": cpu}))
-    told = plugin.explain(cache.read(pod()), cache.freeze(NOW).select(["a", "b"])[0])
-    assert told == [
+    texts = plugin.explain(cache.read(pod()), cache.freeze(NOW).select(["a", "b"])[0])
+    assert texts == [
         {"mode": "Least", "weightedMean": 1000, "score": 100},
         {"mode": "Least", "weightedMean": 2000, "score": 0},
     ]

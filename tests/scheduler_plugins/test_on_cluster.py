@@ -26,14 +26,14 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 def _configuration(name: str, url: str, pki: Pki, *removed: str) -> Json:
-    found = configuration("weighted", name, url)
-    found["profiles"][0]["plugins"] = NO_SCORES
+    result = configuration("weighted", name, url)
+    result["profiles"][0]["plugins"] = NO_SCORES
     client = pki.client(name, name)
     tls = {"caFile": str(pki.ca), "certFile": str(client.cert), "keyFile": str(client.key)}
-    (extender,) = found["extenders"]
+    (extender,) = result["extenders"]
     extender |= {"enableHTTPS": True, "tlsConfig": tls, "ignorable": False}
-    found["extenders"] = [{key: value for key, value in extender.items() if key not in removed}]
-    return found
+    result["extenders"] = [{key: value for key, value in extender.items() if key not in removed}]
+    return result
 
 
 @pytest.fixture(scope="module")

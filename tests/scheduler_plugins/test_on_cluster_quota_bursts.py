@@ -51,9 +51,9 @@ def scheduled(stage: Stage, *, slow: bool = False) -> Iterator[tuple[Extender, l
     extender = stage.add_extender("extender-burst", profile(plugins=[CAPACITY_SCHEDULING]))
     extender.wait()
     for scheduler in SCHEDULERS:
-        found = configuration("shortlist", scheduler, extender.url)
-        found["extenders"][0]["ignorable"] = False
-        component = stage.add_scheduler(scheduler, found)
+        result = configuration("shortlist", scheduler, extender.url)
+        result["extenders"][0]["ignorable"] = False
+        component = stage.add_scheduler(scheduler, result)
         if slow:
             component.stop()
             path = stage.cluster.control_plane.directory / f"{scheduler}.yaml"
@@ -109,7 +109,9 @@ def test_burst_stays_within_quotas(stage: Stage, pair: list[Team]) -> None:
 
 def refused(namespaces: list[Team]) -> bool:
     waiting = [pod for team in namespaces for pod in team.read().values() if not pod["spec"].get("nodeName")]
-    return all(any(each["status"] == "False" for each in pod["status"].get("conditions", ())) for pod in waiting)
+    return all(
+        any(condition["status"] == "False" for condition in pod["status"].get("conditions", ())) for pod in waiting
+    )
 
 
 @pytest.mark.long

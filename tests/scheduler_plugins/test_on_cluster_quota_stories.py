@@ -59,8 +59,8 @@ class Scene:
     teams: dict[str, Team]
 
     def submit(self, team: str, name: str, gpus: int, **spec: Any) -> None:  # noqa: ANN401 - any field of a PodSpec
-        found = self.teams[team]
-        found.create(found.pod(name, NAME, gpus, terminationGracePeriodSeconds=30, **spec))
+        result = self.teams[team]
+        result.create(result.pod(name, NAME, gpus, terminationGracePeriodSeconds=30, **spec))
 
     def next_second(self) -> None:
         second = int(time.time())
@@ -82,14 +82,14 @@ class Scene:
         self.reach(**wanted)
 
     def evicted(self) -> list[str]:
-        found, mark = [], f'"namespace":"{self.teams["a"].name.removesuffix("a")}'
+        result, mark = [], f'"namespace":"{self.teams["a"].name.removesuffix("a")}'
         for event in audited(self.stage.cluster, mark):
             about, code = event["objectRef"], event.get("responseStatus", {}).get("code", 0)
             by_us = event.get("userAgent", "").startswith("headroom") or "kube-scheduler" in event["user"]["username"]
             ends = event["verb"] == "delete" or (event["verb"] == "create" and about.get("subresource") == "eviction")
             if about["resource"] == "pods" and by_us and ends and code < 300:
-                found.append(about["name"])
-        return found
+                result.append(about["name"])
+        return result
 
     def lost(self, *names: str) -> None:
         until(lambda: self.evicted() == list(names), lambda: f"{names} evicted: {self.evicted()}")
@@ -180,7 +180,7 @@ TOLERATIONS: Final[list[Json]] = [{"key": f"t{each}", "operator": "Exists"} for 
 
 
 def _conditions(pod: Json) -> str:
-    return " ".join(each.get("message", "") for each in pod["status"].get("conditions", ()))
+    return " ".join(condition.get("message", "") for condition in pod["status"].get("conditions", ()))
 
 
 def test_large_pods_of_one_tenant_leave_quotas_in_force(cluster: Cluster) -> None:
@@ -197,9 +197,9 @@ def test_large_pods_of_one_tenant_leave_quotas_in_force(cluster: Cluster) -> Non
             cluster.api.merge(f"/api/v1/nodes/{node}", {"spec": {"taints": taints}})
         extender = stage.add_extender(f"extender-{name}", profile(plugins=[CAPACITY_SCHEDULING]))
         extender.wait()
-        found = configuration("shortlist", name, extender.url)
-        found["extenders"][0] |= {"httpTimeout": "1s", "ignorable": True}
-        stage.add_scheduler(name, found)
+        result = configuration("shortlist", name, extender.url)
+        result["extenders"][0] |= {"httpTimeout": "1s", "ignorable": True}
+        stage.add_scheduler(name, result)
         team = made["small"]
         team.known(MOST, MOST)
         tolerations = [{"key": "pool", "operator": "Exists"}, *TOLERATIONS]

@@ -132,15 +132,15 @@ def scene(stage: Stage, quotas: list[Team], name: str, flags: Sequence[str]) -> 
     extender = stage.add_extender(f"extender-{name}", profile(plugins=[PLUGIN]), module=TROUBLED, flags=flags)
     extender.wait()
     with Observed.watching(stage, lender, borrower) as seen:
-        found = Scene(stage, name, lender, borrower, extender, seen)
+        result = Scene(stage, name, lender, borrower, extender, seen)
         serve(stage, extender)
         try:
-            yield found
+            yield result
         finally:
             stage.schedulers.pop(SCHEDULER).stop()
             extender.process.stop()
             stage.extenders.remove(extender)
-            found.let_go()
+            result.let_go()
             for team in quotas:
                 team.clear()
             stage.clear()

@@ -36,10 +36,10 @@ def _problems(arguments: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - JSON
 
 
 def test_defaults() -> None:
-    told = encode(_plugin({}))
-    provider = told.pop("metricProvider")
+    texts = encode(_plugin({}))
+    provider = texts.pop("metricProvider")
     assert (provider["type"], provider["address"], provider["insecureSkipVerify"]) == ("", "", False)
-    assert told == {
+    assert texts == {
         "watcherAddress": "",
         "smoothingWindowSize": 5,
         "riskLimitWeights": {"cpu": 0.5, "memory": 0.5},
@@ -138,11 +138,11 @@ def test_all_mistakes_come_at_once() -> None:
 def test_mistakes_quote_no_secrets(arguments: Any) -> None:  # noqa: ANN401 - JSON
     """What is wrong with a token or a URL is told without what may open something: the log of a pod is read by many."""
     try:
-        told = " ".join(message for _, message in _problems(arguments))
+        texts = " ".join(message for _, message in _problems(arguments))
     except ArgumentError as error:
-        told = str(error)
-    assert told
-    assert "s3cret" not in told
+        texts = str(error)
+    assert texts
+    assert "s3cret" not in texts
 
 
 DEFAULTS = {

@@ -69,7 +69,7 @@ def test_shared_readings_are_of_the_pod() -> None:
     world = World()
     first, second = _pod("first"), _pod("second")
     requests = [world.cache.read(each) for each in (first, second)]
-    assert [each.uid for each in requests] == ["uid-first", "uid-second"]
+    assert [request.uid for request in requests] == ["uid-first", "uid-second"]
     assert requests[0].estimate == requests[1].estimate == (1000, 209715200)
     second["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
     assert world.cache.read(second).estimate == (3000, 209715200)
@@ -120,8 +120,8 @@ def _prefers(**weights: int) -> dict[str, Any]:
     ],
 )
 def test_reads_a_pod(metadata: Any, spec: Any, topology_keys: tuple[str, ...], per_node: bool) -> None:  # noqa: ANN401, FBT001
-    found = Preferences.of({"metadata": metadata, "spec": spec})
-    assert (found.topology_keys, found.per_node) == (topology_keys, per_node)
+    result = Preferences.of({"metadata": metadata, "spec": spec})
+    assert (result.topology_keys, result.per_node) == (topology_keys, per_node)
 
 
 def _node(name: str, taints: list[Any] | None = None, **labels: str) -> dict[str, Any]:
@@ -145,9 +145,9 @@ def test_groups_by_zone_and_term() -> None:
         _node("e", zone="1"),
         _node("f"),
     )
-    found = groups.of(Preferences.of({"spec": _prefers(ssd=10, gpu=5)}), ids)
-    assert found.numbers.tolist() == [0, 1, 2, 3, 0, 4]
-    assert found.weights.tolist() == [0, 10, 0, 15, 0, 0]
+    result = groups.of(Preferences.of({"spec": _prefers(ssd=10, gpu=5)}), ids)
+    assert result.numbers.tolist() == [0, 1, 2, 3, 0, 4]
+    assert result.weights.tolist() == [0, 10, 0, 15, 0, 0]
 
 
 def test_without_preferences_all_are_alike() -> None:

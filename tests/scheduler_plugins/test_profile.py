@@ -205,10 +205,10 @@ def test_mistakes_of_type_hide_no_others(tmp_path: Path) -> None:
     }
     with pytest.raises(ProfileError) as error:
         load_profile(_written(tmp_path, yaml.dump({"plugins": [{"name": "LoadAwareScheduling", "args": arguments}]})))
-    told = str(error.value)
+    texts = str(error.value)
     for name in ("filterExpired", "usageThresholds", "aggregated.usageAggregationType", "nodeMetricExpirationSecond:"):
-        assert told.count(f"args.{name}") == 1
-    assert told.count("estimatedScalingFactors") == 1
+        assert texts.count(f"args.{name}") == 1
+    assert texts.count("estimatedScalingFactors") == 1
 
 
 def test_all_mistakes_come_together(tmp_path: Path) -> None:
@@ -257,9 +257,9 @@ class _Even:
 )
 def test_wrong_value_is_told_alone(given: object, mistakes: list[str]) -> None:
     """What arguments say of one another is not told of a default that stands where a value is wrong."""
-    found: list[str] = []
-    read(_Even, given, "args", found)
-    assert found == mistakes
+    result: list[str] = []
+    read(_Even, given, "args", result)
+    assert result == mistakes
 
 
 @pytest.mark.parametrize(

@@ -238,10 +238,10 @@ def test_full_nodes_are_refused(capable: str) -> None:
 
 
 def test_all_mistakes_come_together() -> None:
-    told = _refused(
+    texts = _refused(
         _with(
             "{score: {enabled: [{name: Nobody}, {name: LoadAwareScheduling, weight: x}]}, nowhere: {}}",
             "[{name: LoadAwareScheduling, args: {usageThresholds: {cpu: many}, oops: 1}}, {name: Nothing}]",
         )
     )
-    assert len(told) == 1 + 6  # Nobody, weight, nowhere, cpu, oops, Nothing
+    assert len(texts) == 1 + 6  # Nobody, weight, nowhere, cpu, oops, Nothing

@@ -58,9 +58,9 @@ class Site:
         return json.loads(extender.ask(f"/debug/nodes/{node}"))["readings"].get(PLUGIN)
 
     def all_read(self, extender: Extender) -> bool:
-        """Whether the extender's provider says of every node what it uses, in percent of what it can allocate."""
+        """Return whether the extender's provider has every node's usage, in percent of its allocatable."""
         readings = [self.reading(extender, node) for node in self.stage.nodes]
-        return [found and (found["cpu"]["average"], found["memory"]["average"]) for found in readings] == [
+        return [result and (result["cpu"]["average"], result["memory"]["average"]) for result in readings] == [
             (100 * cores / CORES, 100 * 8 / MEMORY) for cores in USED
         ]
 
@@ -94,9 +94,9 @@ def test_readings_arrive(site: Site) -> None:
     stage.settle(used)
     for node, cores in used.items():
         usage = {"cpu": f"{cores * 1000:.0f}m", "memory": "8Gi"}
-        found = {"timestamp": datetime.now(UTC).isoformat(), "window": "30s", "usage": usage}
+        result = {"timestamp": datetime.now(UTC).isoformat(), "window": "30s", "usage": usage}
         kind = {"apiVersion": "metrics.k8s.io/v1beta1", "kind": "NodeMetrics", "metadata": {"name": node}}
-        stage.cluster.api.request("POST", METRICS_API, {**kind, **found})
+        stage.cluster.api.request("POST", METRICS_API, {**kind, **result})
     for extender in (site.from_api, site.from_watcher):
         until(partial(site.all_read, extender), f"{extender.name} reading what the nodes use")
 

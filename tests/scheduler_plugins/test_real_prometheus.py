@@ -120,12 +120,12 @@ def test_rules_are_sound(prometheus_programs: Programs) -> None:
 @pytest.mark.parametrize("names", [OURS, {}], ids=["ours", "load-watcher's"])
 def test_provider_reads_the_rules(site: Site, names: dict[str, Any]) -> None:
     until(lambda: NODE in site.provider(**names).nodes, "a reading")
-    found = site.provider(**names).nodes[NODE]
+    result = site.provider(**names).nodes[NODE]
     said = agent.get(f"{site.agent_url}/metrics")[1]
     used = value_of(said, f'headroom_agent_node_used_cpu_cores{{node="{NODE}"}}')
     whole = f'headroom_agent_node_resource_allocatable{{node="{NODE}",resource="cpu",unit="core"}}'
     cpu = used / value_of(said, whole)
-    metrics = {(each["type"], each["operator"]): each["value"] for each in found.metrics}
+    metrics = {(metric["type"], metric["operator"]): metric["value"] for metric in result.metrics}
     assert set(metrics) == {("CPU", "AVG"), ("CPU", "STD"), ("Memory", "AVG"), ("Memory", "STD")}
     assert metrics["CPU", "AVG"] == pytest.approx(100 * cpu)
     assert metrics["CPU", "STD"] == pytest.approx(0, abs=1e-6)  # one report, so one value

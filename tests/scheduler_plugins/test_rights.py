@@ -76,7 +76,7 @@ def _requests(stage: Stage) -> list[Request]:
 
 
 def _watched(stage: Stage) -> bool:
-    return {each.resource for each in _requests(stage) if each.verb == "watch"} >= WATCHED
+    return {request.resource for request in _requests(stage) if request.verb == "watch"} >= WATCHED
 
 
 def _lend(stage: Stage, node: str) -> None:
@@ -91,13 +91,13 @@ def _lend(stage: Stage, node: str) -> None:
     api.request("POST", f"/api/v1/namespaces/{LENT_TO}/pods", borrowed)
     (extender,) = stage.extenders
     for namespace, cores in ((NAME, 10), (LENT_TO, 2)):
-        told = f"the extender knowing the quota of {namespace}"
-        until(lambda namespace=namespace, cores=cores: extender.bounds(namespace, "cpu") == (cores, 64), told)  # type: ignore[misc]
+        texts = f"the extender knowing the quota of {namespace}"
+        until(lambda namespace=namespace, cores=cores: extender.bounds(namespace, "cpu") == (cores, 64), texts)  # type: ignore[misc]
     stage.seen()
 
 
 def _asked(stage: Stage, verb: str, what: str) -> bool:
-    return any((each.verb, each.resource) == (verb, what) for each in _requests(stage))
+    return any((request.verb, request.resource) == (verb, what) for request in _requests(stage))
 
 
 def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
@@ -111,11 +111,11 @@ def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
     stage.settle({node: 30})
     stage.create(stage.pod("p", NAME, selector={"kubernetes.io/hostname": node}))
     stage.refused("p", "node(s) cpu usage exceed threshold")
-    until(lambda: any(each.resource == "events" for each in _requests(stage)), "an event being written")
+    until(lambda: any(request.resource == "events" for request in _requests(stage)), "an event being written")
     extender.quiet()
     stage.report({node: Usage(2)})
     assert stage.placed("p") == [node]
-    until(lambda: any(each.verb == "patch" for each in _requests(stage)), "the pod being woken")
+    until(lambda: any(request.verb == "patch" for request in _requests(stage)), "the pod being woken")
     _lend(stage, node)
     stage.create(stage.pod("q", NAME, cpu="5", selector={"kubernetes.io/hostname": node}))
     assert stage.placed("q") == [node]
@@ -124,7 +124,7 @@ def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
     extender.process.stop()
     until(lambda: _watched(stage), "the watches being over")
     requests = _requests(stage)
-    assert not [each for each in requests if each.code in {401, 403}]
+    assert not [request for request in requests if request.code in {401, 403}]
     granted = _all_rights(_own(rendered(stage.cluster, NAME, "scheduler-rbac.yaml")))
     assert len(granted) >= 20
     assert unused(granted, requests) == [], "rights that nothing uses: take them out of the role, or excuse them"

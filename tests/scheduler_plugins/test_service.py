@@ -129,9 +129,9 @@ def test_unreadable_pod_is_refused(item: Json, reason: str) -> None:
     result = _extender(_cluster(a="1")).filter(_ask(item, "a", "unknown"))
     assert (list(result.names), result.error, result.failed) == ([], "", None)
     assert set(result.unresolvable or ()) == {"a", "unknown"}
-    told = (result.unresolvable or {})["a"]
-    assert told.startswith("the pod cannot be read: ")
-    assert reason in told
+    texts = (result.unresolvable or {})["a"]
+    assert texts.startswith("the pod cannot be read: ")
+    assert reason in texts
 
 
 def test_bound_pod_of_many_containers_is_load() -> None:
@@ -139,9 +139,9 @@ def test_bound_pod_of_many_containers_is_load() -> None:
     large = _many(4500)
     large["spec"]["nodeName"] = "a"
     world.put(large)
-    found = world.cache.ledger("a")
-    assert found is not None
-    assert found.sums.estimated[0] == sum(range(1, 251))
+    result = world.cache.ledger("a")
+    assert result is not None
+    assert result.sums.estimated[0] == sum(range(1, 251))
 
 
 def test_weighted_draws_the_winner() -> None:
@@ -181,8 +181,8 @@ def test_burst_stays_below_the_threshold() -> None:
     extender = _extender(world, size=4)
     landed: Counter[str] = Counter()
     for number in range(40):
-        found = extender.filter(_ask(pod(f"p{number}", {"cpu": "5"}), "a", "b", "c", "d")).names
-        if found:
-            landed[max(found)] += 1  # as a scheduler with a preference of its own would
+        result = extender.filter(_ask(pod(f"p{number}", {"cpu": "5"}), "a", "b", "c", "d")).names
+        if result:
+            landed[max(result)] += 1  # as a scheduler with a preference of its own would
     assert all(40 + 5 * count <= 65 for count in landed.values())
     assert sum(landed.values()) >= 14  # of the 20 that there is room for: the first lists were long

@@ -116,25 +116,25 @@ def test_filter_alone_charges_what_it_knows() -> None:
 
 @pytest.mark.parametrize("mode", Mode)
 def test_no_nodes_is_no_answer(mode: Mode) -> None:
-    told: list[object] = []
-    extender = _extender(_cluster(a="10"), mode, on_refused=lambda *each: told.append(each))
+    texts: list[object] = []
+    extender = _extender(_cluster(a="10"), mode, on_refused=lambda *each: texts.append(each))
     result = extender.filter(_ask(pod()))
-    assert (list(result.names), result.failed, result.unresolvable, told) == ([], {}, {}, [])
+    assert (list(result.names), result.failed, result.unresolvable, texts) == ([], {}, {}, [])
     assert extender.prioritize(_ask(pod())).tolist() == []
 
 
 def test_refusals_are_told() -> None:
-    told: list[tuple[str, str, list[str], list[str]]] = []
+    texts: list[tuple[str, str, list[str], list[str]]] = []
 
     def note(request: PodRequest, item: Mapping[str, Any], names: Sequence[str], verdict: Verdict) -> None:
         reasons = [refusal.reason for row in range(len(names)) if (refusal := verdict.refusal(row))]
-        told.append((request.key, item["metadata"]["name"], list(names), reasons))
+        texts.append((request.key, item["metadata"]["name"], list(names), reasons))
 
     extender = _extender(_cluster(a="90", b="10"), Mode.SHORTLIST, on_refused=note)
     extender.filter(_ask(pod(), "a", "b"))
-    assert not told
+    assert not texts
     extender.filter(_ask(pod(), "a"))
-    assert told == [("default/p", "p", ["a"], [HOT])]
+    assert texts == [("default/p", "p", ["a"], [HOT])]
 
 
 # Preemption
@@ -148,8 +148,8 @@ def test_preemption_where_it_helps() -> None:
     world = _cluster(a="10", hot="90", full="10")
     crowded = Crowded(frozenset({"full"}))
     extender = _extender(world, Mode.SHORTLIST, crowded)
-    found = extender.preempt(Preemption(pod(), _victims("a", "hot", "full", "new")))
-    assert dict(found) == _victims("a", "full", "new")
+    result = extender.preempt(Preemption(pod(), _victims("a", "hot", "full", "new")))
+    assert dict(result) == _victims("a", "full", "new")
     assert crowded.seen == [["a", "full"]]
     assert extender.preempt(Preemption(pod(), _victims("hot"))) == {}
     assert extender.preempt(Preemption(pod(), {})) == {}

@@ -92,11 +92,11 @@ def test_check_says_what_profile_comes_to(tmp_path: Path, capsys: pytest.Capture
     head = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"
     path.write_text(f"{head}plugins: [{{name: LowRiskOverCommitment, args: {args}}}]\n")
     assert main(["--check", "--profile", str(path), "--mode", "weighted"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith('Plugin LowRiskOverCommitment, weight 1, {"watcherAddress": ')
-    assert '"token": "..."' in told
-    assert "s3cret" not in told
-    assert told.endswith("\nMode weighted\n")
+    texts = capsys.readouterr().out
+    assert texts.startswith('Plugin LowRiskOverCommitment, weight 1, {"watcherAddress": ')
+    assert '"token": "..."' in texts
+    assert "s3cret" not in texts
+    assert texts.endswith("\nMode weighted\n")
 
 
 def test_check_refuses_wrong_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,7 +114,7 @@ def test_broken_plugin_is_told_by_name(installed: Path, tmp_path: Path) -> None:
     path.write_text(f"{HEAD}{wrong}" + "".join(f"- {{name: {name}}}\n" for name in names))
     done = python(installed, "-m", "scheduler_plugins", "--profile", str(path))
     assert (done.returncode, done.stdout) == (2, "")
-    told = done.stderr.splitlines()[1:]
+    texts = done.stderr.splitlines()[1:]
     expected = [
         'plugins[0].args.refusedLetter: unknown; did you mean "refusedLetters"?',
         "plugins[0].args.pointsPerLetter: must not be negative",
@@ -125,6 +125,6 @@ def test_broken_plugin_is_told_by_name(installed: Path, tmp_path: Path) -> None:
         "plugins[6].args: plugin Absent (no_such_module:Nothing of alphabet) cannot be loaded: ModuleNotFoundError:",
         'plugins[7].name: "Alphabets" is not a plugin; did you mean "Alphabet"?',
     ]
-    assert len(told) == len(expected), done.stderr
-    for line, start in zip(told, expected, strict=True):
+    assert len(texts) == len(expected), done.stderr
+    for line, start in zip(texts, expected, strict=True):
         assert line.strip().startswith(start)

@@ -109,9 +109,9 @@ async def test_large_pod_counts_with_what_is_usual(monkeypatch: pytest.MonkeyPat
     world.cache = ClusterCache(world.rules, {"LoadAware": world.plugin, "CapacityScheduling": CapacityScheduling()})
     relisted = Relisted([large, pod("q", many)])
     following = await follow(world.cache, monkeypatch, {paths.NODES: [Relisted([node("a")])], paths.PODS: [relisted]})
-    found = world.cache.ledger("a")
-    assert found is not None
-    assert found.sums.estimated[0] == 4000  # limit and overhead
+    result = world.cache.ledger("a")
+    assert result is not None
+    assert result.sums.estimated[0] == 4000  # limit and overhead
     assert following.unreadable == {"Pod default/q"}
     assert len(looked_at) < 10_000
 
@@ -130,9 +130,9 @@ async def test_large_report_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None
         reports: list[Change] = [listed, Changed("MODIFIED", large)]
         world = World().put(node("a"), node("b"))
         following = await follow(world.cache, monkeypatch, {NODE_METRICS: reports})
-        found = world.cache.ledger("a")
-        assert found is not None
-        assert (found.load()[0], following.unreadable) == (1000, {"NodeMetric a"})
+        result = world.cache.ledger("a")
+        assert result is not None
+        assert (result.load()[0], following.unreadable) == (1000, {"NodeMetric a"})
 
 
 async def test_large_node_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +194,7 @@ def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[st
 )
 async def test_one_pod_stops_reclaim_at_no_step(part: type, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A more important pod that waits, too, cannot be judged, whatever that raises."""
-    play, told = Play(), list[str]()
+    play, texts = Play(), list[str]()
     play.wait("b", "b0", 2, priority=100)
     play.watch()
     sound = getattr(part, step)
@@ -205,7 +205,7 @@ async def test_one_pod_stops_reclaim_at_no_step(part: type, step: str, monkeypat
         return sound(self, asked, *rest)
 
     monkeypatch.setattr(part, step, broken)
-    monkeypatch.setattr(play.controller._recorder, "explain", lambda pod, *said: told.append(f"{pod.name} {said[-1]}"))
+    monkeypatch.setattr(play.controller._recorder, "explain", lambda pod, *said: texts.append(f"{pod.name} {said[-1]}"))
     await play.live(3)
     assert play.server.evicted == ["a2"]
-    assert part is Evaluator or "b0 Nobody is evicted for it: TypeError: unhashable type: 'dict'" in told
+    assert part is Evaluator or "b0 Nobody is evicted for it: TypeError: unhashable type: 'dict'" in texts

@@ -44,7 +44,9 @@ async def ask(asked: Pages, path: str = "/watcher", **query: str) -> Reply:
 
 async def metrics(asked: Pages, name: str = "n") -> list[Any]:
     nodes: Mapping[str, Any] = json.loads((await ask(asked)).body)["data"]["NodeMetricsMap"]
-    return [(each["type"], each["operator"], each["rollup"], each["value"]) for each in nodes[name]["metrics"]]
+    return [
+        (metric["type"], metric["operator"], metric["rollup"], metric["value"]) for metric in nodes[name]["metrics"]
+    ]
 
 
 async def test_answers_take_a_share_of_the_time() -> None:
@@ -61,9 +63,9 @@ async def test_answers_take_a_share_of_the_time() -> None:
             made, running = made + 1, running + 1
             assert running == 1
             await asyncio.sleep(0)
-            found = await super().document()
+            result = await super().document()
             running -= 1
-            return found
+            return result
 
     asked = Counted(cache, lambda: NOW, lambda: True).pages()
     queries: list[dict[str, str]] = [{}, {"host": "a"}, {"host": "nobody"}]
@@ -86,11 +88,11 @@ async def test_document_has_upstreams_names() -> None:
     assert document["timestamp"] == NOW
     assert document["window"] == {"duration": "10m", "start": NOW - 620, "end": NOW - 20}
     assert document["source"] == "Headroom"
-    (found,) = document["data"]["NodeMetricsMap"].items()
-    assert found[0] == "n"
-    assert found[1]["tags"] == {}
-    assert found[1]["metadata"] == {"dataCenter": ""}
-    assert found[1]["metrics"][0] == {
+    (result,) = document["data"]["NodeMetricsMap"].items()
+    assert result[0] == "n"
+    assert result[1]["tags"] == {}
+    assert result[1]["metadata"] == {"dataCenter": ""}
+    assert result[1]["metrics"][0] == {
         "name": "NodeMetric", "type": "CPU", "operator": "AVG", "rollup": "10m", "value": 25.0,
     }  # fmt: skip
 
@@ -147,7 +149,7 @@ async def test_our_own_client_understands() -> None:
         site = Site(f"http://127.0.0.1:{listener.port}", MetricProvider())
         answer = await LoadWatcher(site, smoothed=False).fetch(NOW)
         assert answer.nodes["n"].measured_at == NOW - 20
-        assert {each["value"] for each in answer.nodes["n"].metrics} == {25.0, 50.0, 5.0, 1.0}
+        assert {metric["value"] for metric in answer.nodes["n"].metrics} == {25.0, 50.0, 5.0, 1.0}
         with pytest.raises(ProviderError, match="404"):
             await LoadWatcher(Site(f"{site.address}/other", MetricProvider()), smoothed=False).fetch(NOW)
     finally:

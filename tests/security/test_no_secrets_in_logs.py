@@ -225,8 +225,8 @@ def _pieces(secret: str) -> set[str]:
 def test_no_secret_is_told(told: Told, service: str, case: str) -> None:
     """Neither log nor pages hold any piece of a token or key, and yet they say much."""
     text = told.texts[f"{service}, {case}"]
-    found = [name for name, secret in told.secrets.items() if any(piece in text for piece in _pieces(secret))]
-    assert found == []
+    result = [name for name, secret in told.secrets.items() if any(piece in text for piece in _pieces(secret))]
+    assert result == []
     assert len(text) > 200
 
 

@@ -52,10 +52,10 @@ class FakeApi:
                 raise error
 
     def _stored(self, path: str) -> Json:
-        found = self.objects.get(path.removesuffix("/status").removesuffix("/scale"))
-        if found is None:
+        result = self.objects.get(path.removesuffix("/status").removesuffix("/scale"))
+        if result is None:
             raise ApiError(404, "NotFound", f"{path} not found")
-        return found
+        return result
 
     async def get(self, path: str, params: Any = None) -> Json:  # noqa: ANN401, ARG002
         self._enter("GET", path)
@@ -70,8 +70,8 @@ class FakeApi:
     ) -> tuple[list[Any], str]:
         """Read all objects below a path, or what is kept of each."""
         self._enter("LIST", path)
-        found = [copy.deepcopy(obj) for at_path, obj in self.objects.items() if at_path.startswith(f"{path}/")]
-        objects = found if decode is None else [decode(msgspec.Raw(json.dumps(obj).encode())) for obj in found]
+        result = [copy.deepcopy(obj) for at_path, obj in self.objects.items() if at_path.startswith(f"{path}/")]
+        objects = result if decode is None else [decode(msgspec.Raw(json.dumps(obj).encode())) for obj in result]
         return objects if keep is None else [keep(obj) for obj in objects], "1"
 
     async def create(self, path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401, ARG002
@@ -133,16 +133,16 @@ class FakeApi:
 
 
 def _json_patched(stored: Json, operations: list[Json]) -> Json:
-    found = copy.deepcopy(stored)
+    result = copy.deepcopy(stored)
     for operation in operations:
         *parents, last = operation["path"].strip("/").split("/")
-        target: Any = found
+        target: Any = result
         for parent in parents:
             target = target[int(parent) if parent.isdigit() else parent]
         if operation["op"] == "test" and target[last] != operation["value"]:
             raise ApiError(409, "Conflict", "the test failed")
         target[last] = operation["value"]
-    return found
+    return result
 
 
 def merge(target: Json, patch: Json) -> Json:
@@ -164,7 +164,11 @@ def server_side_apply(stored: Json | None, body: Json, manager: str, subresource
     entries = metadata.setdefault("managedFields", [])
     mine = {"manager": manager, "operation": "Apply", **({"subresource": subresource} if subresource else {})}
     entry = next(
-        (each for each in entries if mine.items() <= each.items() and str(each.get("subresource", "")) == subresource),
+        (
+            entry
+            for entry in entries
+            if mine.items() <= entry.items() and str(entry.get("subresource", "")) == subresource
+        ),
         None,
     )
     wanted = {key: value for key, value in body.items() if key not in {"apiVersion", "kind"}}
@@ -218,7 +222,7 @@ def _set(target: Json, wanted: Json) -> None:
 
 
 def has(body: Any, path: str) -> bool:  # noqa: ANN401 - any JSON
-    """Whether something stands at a path such as `spec.predictPolicy`."""
+    """Return whether something stands at a path such as `spec.predictPolicy`."""
     for key in path.split("."):
         if not isinstance(body, dict) or key not in body:
             return False

@@ -45,7 +45,7 @@ class Field:
 
     @property
     def used(self) -> bool:
-        """Whether it has an effect here: some are accepted for Koordinator alone."""
+        """Return whether it has an effect here: some are accepted for Koordinator alone."""
         return _UNUSED not in self.meaning
 
     @property
@@ -65,14 +65,14 @@ def every_field() -> tuple[Field, ...]:
 
 
 def _fields(cls: type, prefix: str, *, only_own: bool = False) -> Iterator[Field]:
-    told, kinds, defaults = docstrings(cls), typing.get_type_hints(cls), _DEFAULTS.get(cls)
+    texts, kinds, defaults = docstrings(cls), typing.get_type_hints(cls), _DEFAULTS.get(cls)
     inherited = json_fields(ColocationStrategy) if only_own else {}
     for name, field in json_fields(cls).items():
         if name in inherited:
             continue
         kind = _present(kinds[field.name])
         default = getattr(defaults, field.name, None)
-        text = told.get(field.name, "")
+        text = texts.get(field.name, "")
         unit = _UNIT.search(text)
         yield Field(
             path=f"{prefix}{name}",

@@ -94,8 +94,8 @@ class World(InMemory):
 
 def put_pods(cluster: ClusterState, pods: Iterable[PodInputs]) -> set[str]:
     """Have a cluster know these pods and no others; the nodes on which something changed."""
-    found = list(pods)
-    touched = {node for pod in found for node in cluster.put_pod(pod)}
-    gone = cluster.pod_uids() - {pod.uid for pod in found}
+    result = list(pods)
+    touched = {node for pod in result for node in cluster.put_pod(pod)}
+    gone = cluster.pod_uids() - {pod.uid for pod in result}
     cluster.pods_synced = True
     return touched | {node for uid in gone for node in cluster.drop_pod(uid)}

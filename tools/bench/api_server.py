@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One program with one kind of pod."""
+    """A program with one kind of pod."""
 
     component: str
     mode: str  # "watch" or "list": how the pods reach it
@@ -37,7 +37,7 @@ class Run:
     def objects(self) -> Callable[[int], bytes]:
         """Return the JSON of a pod by its number."""
         kinds = list(KINDS) if self.kind == "mixed" else [self.kind]
-        made = {each: template(each, self.placement) for each in kinds}
+        made = {kind: template(kind, self.placement) for kind in kinds}
 
         def pod(number: int) -> bytes:
             node = 0 if self.component == "agent" else number % len(NODES)

@@ -185,7 +185,7 @@ class _Manager:
 
 
 def _has_node_metrics(cluster: Cluster, wanted: int) -> bool:
-    """Whether there are that many; the server counts them."""
+    """Return whether there are that many; the server counts them."""
     result = cluster.api.get(f"{COLLECTION}?limit=1")
     return len(result["items"]) + int(result["metadata"].get("remainingItemCount") or 0) >= wanted
 

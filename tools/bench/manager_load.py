@@ -88,7 +88,7 @@ class Load:
         await asyncio.gather(watching, *running, *self._tasks, return_exceptions=True)
 
     def _behind(self) -> int:
-        """How many Nodes do not show what was reported last, be it less or more."""
+        """Return how many Nodes do not show what was reported last, be it less or more."""
         return sum(node.reported is not None and node.published != node.reported for node in self._nodes)
 
     async def _settle(self, missing: Callable[[], int]) -> None:

@@ -66,7 +66,7 @@ def measure(*, quick: bool = False) -> Iterator[Item]:
     yield Row("backtest, both resources in memory: RSS at its peak", f"{peak:.0f} MiB")
     lines = sorted(every, key=lambda one: (one.resource, one.violation_percent.mean, -one.savings_percent))
     title = "Bitbrains, August 2013, packed as above, horizon 24 h, margins in:"
-    yield Table(title, [HEAD, *([one.resource, f"`{one.policy}`", *_figures(one)] for one in lines)])
+    yield Table(title, [HEAD, *([line.resource, f"`{line.policy}`", *_figures(line)] for line in lines)])
 
 
 def _judged(

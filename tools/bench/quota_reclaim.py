@@ -156,7 +156,10 @@ class _Waits:
                 with self._changed:
                     if pod["spec"].get("nodeName"):
                         self._bound.setdefault(name, now)
-                    elif any(each.get("reason") == "Unschedulable" for each in pod["status"].get("conditions") or ()):
+                    elif any(
+                        condition.get("reason") == "Unschedulable"
+                        for condition in pod["status"].get("conditions") or ()
+                    ):
                         self._refused.setdefault(name, now)
                     self._changed.notify_all()
         except (OSError, ApiError):

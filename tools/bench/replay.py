@@ -54,7 +54,7 @@ def replay(node: Node, policies: Sequence[Policy], database: Path, troubles: Map
         One publisher for each policy, with all that it wrote.
     """
     publishers = [Publisher(policy, node) for policy in policies]
-    agent = Agent(node, database, list({repr(each.predict): each.predict for each in policies}.values()))
+    agent = Agent(node, database, list({repr(policy.predict): policy.predict for policy in policies}.values()))
     before = ""
     for step in range(len(node.usage[CPU])):
         now, trouble = node.start + step * STEP_SECONDS + TICKS[-1], troubles.get(step, "")

@@ -1,4 +1,4 @@
-"""One replayed node: its pods, the agent that measures them, and the manager that publishes for them."""
+"""A replayed node: its pods, the agent that measures them, and the manager that publishes for them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +52,7 @@ class Policy:
 
 @dataclass(slots=True)
 class Node:
-    """One node of the trace, as a source of pods and as a collector that measures them."""
+    """A node of the trace, as a source of pods and as a collector that measures them."""
 
     name: str
     start: float  # when the trace begins [seconds since 1970]
@@ -98,7 +98,7 @@ class Agent:
     def __init__(self, node: Node, database: Path, policies: Sequence[PredictPolicy | None]) -> None:
         self._node, self._database = node, database
         self._predictions: list[tuple[PredictPolicy | None, NodePrediction | None]] = [
-            (each, None) for each in policies
+            (policy, None) for policy in policies
         ]
         self._pipeline: Pipeline | None = None
 

@@ -19,7 +19,7 @@ _WITHIN: Final = {True: "yes", False: "no", None: ""}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure, and what it is to be compared with."""
+    """A figure, and what it is to be compared with."""
 
     what: str  # the thing that was measured, with its size
     measured: str  # the figure with its unit
@@ -30,7 +30,7 @@ class Row:
 
     @property
     def within(self) -> bool | None:
-        """Whether the figure is within its budget; None where one of both is missing."""
+        """Return whether the figure is within its budget; None where one of both is missing."""
         bound = _BOUND.search(self.budget)
         if bound is None or self.value is None:
             return None

@@ -83,7 +83,7 @@ class Plan:
 
     @property
     def runs(self) -> int:
-        """How many runs there are in all."""
+        """Return how many runs there are in all."""
         return len(self.nodes) * self.rounds * len(self.turn(0))
 
 
@@ -92,7 +92,7 @@ QUICK: Final = Plan(nodes=(12,), rounds=1, pods=20)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run."""
+    """A run."""
 
     nodes: int
     round: int
@@ -236,7 +236,7 @@ class Binds:
 
     @property
     def per_second(self) -> float:
-        """How many were bound per second from the first to the last."""
+        """Return how many were bound per second from the first to the last."""
         times = list(self._times.values())
         return (len(times) - 1) / max(times[-1] - times[0], 1e-9)
 

@@ -67,7 +67,9 @@ def profile(mode: Mode) -> Json:
     result["plugins"] += [{"name": name, "weight": 1} for name in PLUGINS if name not in named]
     for part in result["plugins"]:
         kind = pkgutil.resolve_name(PLUGINS[part["name"]])
-        ages = [json_name(one.name) for one in dataclasses.fields(kind) if one.name.endswith("expiration_seconds")]
+        ages = [
+            json_name(field.name) for field in dataclasses.fields(kind) if field.name.endswith("expiration_seconds")
+        ]
         part["args"] = {**(part.get("args") or {}), **dict.fromkeys(ages, LONG_SECONDS)}
     result["mode"] = mode.kind
     return result

@@ -1,4 +1,4 @@
-"""One tick of the agent with 110 pods: how long it takes, and which step takes how much of it."""
+"""A tick of the agent with 110 pods: how long it takes, and which step takes how much of it."""
 
 import tempfile
 from collections.abc import Iterator
@@ -70,6 +70,8 @@ def _pipeline(paths: HostPaths, clock: _Clock, database: Path, metrics: Metrics)
 def _steps(metrics: Metrics) -> list[tuple[str, float]]:
     """Steps and their mean time per tick, the costliest first. [s]"""
     family = next(iter(metrics.step_seconds.collect()))
-    sums = {one.labels["step"]: one.value for one in family.samples if one.name.endswith("_sum")}
-    ticks = next(one.value for one in next(iter(metrics.tick_seconds.collect())).samples if one.name.endswith("_count"))
+    sums = {sample.labels["step"]: sample.value for sample in family.samples if sample.name.endswith("_sum")}
+    ticks = next(
+        sample.value for sample in next(iter(metrics.tick_seconds.collect())).samples if sample.name.endswith("_count")
+    )
     return sorted(((name, total / ticks) for name, total in sums.items()), key=lambda step: -step[1])

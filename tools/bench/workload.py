@@ -92,7 +92,7 @@ class Workload:
         self._jobs = due
 
     def samples(self, now: float, seconds: float) -> list[Sample]:
-        """One tick: everything that the agent measures of the node and every pod.
+        """A tick: everything that the agent measures of the node and every pod.
 
         Args:
             now: The tick's time. [seconds since 1970]
@@ -160,5 +160,5 @@ class Collected:
     start: float  # when the workload began [seconds since 1970]
 
     def collect(self, tick: Tick) -> CollectionResult:
-        """One tick of it."""
+        """A tick of it."""
         return CollectionResult(self.workload.samples(tick.now, tick.now - self.start), pods_listed=True)

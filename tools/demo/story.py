@@ -87,7 +87,7 @@ class Story:
 
     @property
     def on_real_node(self) -> bool:
-        """Whether the shown node is a real one; else it is a kwok node whose load is replayed."""
+        """Return whether the shown node is a real one; else it is a kwok node whose load is replayed."""
         return self.cluster.spec.real_node
 
     @property

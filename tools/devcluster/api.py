@@ -98,7 +98,7 @@ class ApiClient:
         return self.request("GET", path)
 
     def exists(self, path: str) -> bool:
-        """Whether an object is there."""
+        """Return whether an object is there."""
         try:
             self.get(path)
         except ApiError as error:

@@ -84,7 +84,7 @@ class Family:
     def link_flags(self) -> str:
         """The value of `-ldflags`: no symbols, and the version stamps."""
         major, minor = self.version.removeprefix("v").split(".")[:2]
-        stamps = [one.format(version=self.version, major=major, minor=minor) for one in self.stamps]
+        stamps = [stamp.format(version=self.version, major=major, minor=minor) for stamp in self.stamps]
         return " ".join(["-s", "-w", *(f"-X {stamp}" for stamp in stamps)])
 
 
@@ -166,7 +166,9 @@ def _find_installed(family: Family, say: Say) -> dict[str, Path] | None:
     """
     for place, variable in (("$KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS"), ("PATH", "PATH")):
         path = os.environ.get(variable)
-        result = {one: Path(file) for one in family.programs if path and (file := shutil.which(one, path=path))}
+        result = {
+            program: Path(file) for program in family.programs if path and (file := shutil.which(program, path=path))
+        }
         if not result:
             continue
         reasons = [reason for program, file in result.items() if (reason := _rejection(family, program, file))]
@@ -180,7 +182,7 @@ def _find_installed(family: Family, say: Say) -> dict[str, Path] | None:
 
 
 def _rejection(family: Family, program: str, file: Path) -> str | None:
-    """Why this file cannot stand for the family's program; None when its minor version is the pinned one."""
+    """Return why this file cannot stand for the family's program; None when its minor version is the pinned one."""
     try:
         text = run([file, *family.version_arguments.get(program, ("--version",))], timeout_seconds=60)
     except DevClusterError as error:
@@ -272,7 +274,7 @@ def _compile(family: Family, directory: Path, say: Say) -> None:
                 process.wait()
     if process.returncode != 0:
         raise DevClusterError(_explain(family, log))
-    size = sum((directory / one).stat().st_size for one in family.binaries)
+    size = sum((directory / binary).stat().st_size for binary in family.binaries)
     say(f"built {family.name} {family.version} in {time.monotonic() - started:.0f} s: {size / 1e6:.0f} MB")
 
 

@@ -30,7 +30,7 @@ def store_directory() -> Path:
 
 @contextmanager
 def session() -> Iterator["Buildah"]:
-    """One use of the store; to be held by one process at a time."""
+    """A use of the store; to be held by one process at a time."""
     if shutil.which("buildah") is None:
         raise MissingRequirementError("buildah is not installed: install it (Debian, Ubuntu: apt-get install buildah)")
     store_directory().mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ class Buildah:
         )
 
     def has(self, name: str) -> bool:
-        """Whether the store has an image of this name."""
+        """Return whether the store has an image of this name."""
         try:
             self.run("inspect", "--type", "image", "--format", "{{.FromImageID}}", name)
         except CommandError:

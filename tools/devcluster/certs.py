@@ -30,7 +30,7 @@ class KeyPair:
 
 
 def _name(common_name: str, organizations: Iterable[str] = ()) -> x509.Name:
-    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in organizations]
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
     return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
@@ -85,8 +85,8 @@ class Pki:
 
     def server(self, name: str, addresses: Iterable[str], names: Iterable[str] = ()) -> KeyPair:
         """A serving certificate for these IP addresses and DNS names, in `<name>.crt` and `<name>.key`."""
-        alternatives: list[x509.GeneralName] = [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
-        alternatives += [x509.DNSName(one) for one in names]
+        alternatives: list[x509.GeneralName] = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        alternatives += [x509.DNSName(name) for name in names]
         wanted = x509.SubjectAlternativeName(alternatives)
         return self._pair(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, wanted)
 

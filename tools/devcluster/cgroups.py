@@ -23,7 +23,7 @@ PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """One mounted cgroup hierarchy."""
+    """A mounted cgroup hierarchy."""
 
     mount_point: Path
     kind: str  # `cgroup` (v1) or `cgroup2`
@@ -31,7 +31,7 @@ class Hierarchy:
 
     @property
     def is_v2(self) -> bool:
-        """Whether this is the unified hierarchy."""
+        """Return whether this is the unified hierarchy."""
         return self.kind == "cgroup2"
 
 

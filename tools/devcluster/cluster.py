@@ -1,4 +1,4 @@
-"""One whole cluster: control plane, kwok nodes, and where asked a real node; gone when the block ends."""
+"""A whole cluster: control plane, kwok nodes, and where asked a real node; gone when the block ends."""
 
 import json
 import os
@@ -196,12 +196,12 @@ class Cluster:
     def define(self, manifest: Path) -> None:
         """Apply a CustomResourceDefinition and wait until its objects are served."""
         spec = yaml.safe_load(manifest.read_text(encoding="utf-8"))["spec"]
-        served = [f"/apis/{spec['group']}/{each['name']}/{spec['names']['plural']}" for each in spec["versions"]]
+        served = [f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}" for version in spec["versions"]]
         self.kubectl(*APPLY, manifest)
         wait_until(lambda: all(map(self._serves, served)), f"serving {', '.join(served)}", NODE_READY_SECONDS)
 
     def _serves(self, path: str) -> bool:
-        """Whether objects of a new kind can be had: at first it is not found, then 429 for a moment."""
+        """Return whether objects of a new kind can be had: at first it is not found, then 429 for a moment."""
         try:
             self.api.get(path)
         except ApiError:

@@ -1,4 +1,4 @@
-"""One program of the control plane that can be stopped and started again on the same port."""
+"""A program of the control plane that can be stopped and started again on the same port."""
 
 import random
 import socket
@@ -94,7 +94,7 @@ class Component:
 
     @property
     def running(self) -> bool:
-        """Whether it runs now."""
+        """Return whether it runs now."""
         return self.process is not None and self.process.running
 
     def _started(self) -> Process:

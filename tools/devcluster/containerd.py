@@ -64,7 +64,7 @@ def runc() -> str:
 
 
 def lies_on_overlay(directory: Path) -> bool:
-    """Whether a folder is on an overlay, as inside a container: another one cannot be stacked on it."""
+    """Return whether a folder is on an overlay, as inside a container: another one cannot be stacked on it."""
     return run(["stat", "--file-system", "--format", "%T", directory]).strip() == "overlayfs"
 
 

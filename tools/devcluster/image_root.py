@@ -132,7 +132,10 @@ def take(path: Path, target: Path) -> None:
 def remove_unused(environment: Path, needs: Sequence[str]) -> None:
     """Remove the libraries that none of `needs` requires, and of the others what is not run."""
     (site,) = environment.glob("lib/python3*/site-packages")
-    installed = {_normal(one.metadata["Name"]): one for one in metadata.distributions(path=[str(site)])}
+    installed = {
+        _normal(distribution.metadata["Name"]): distribution
+        for distribution in metadata.distributions(path=[str(site)])
+    }
     for name in installed.keys() - _required(installed, needs):
         for file in installed[name].files or []:
             (site / str(file)).unlink(missing_ok=True)
@@ -164,7 +167,11 @@ def _required(installed: dict[str, metadata.Distribution], needs: Sequence[str])
             raise SystemExit(f"{name} is needed, and the lock does not install it")
         kept.add(name)
         requirements = [Requirement(text) for text in installed[name].requires or []]
-        todo += [_normal(one.name) for one in requirements if one.marker is None or one.marker.evaluate({"extra": ""})]
+        todo += [
+            _normal(requirement.name)
+            for requirement in requirements
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+        ]
     return kept
 
 
@@ -195,7 +202,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _is_run(path: Path) -> bool:
-    """Whether a file of the standard library belongs into an image; its path is relative."""
+    """Return whether a file of the standard library belongs into an image; its path is relative."""
     return not any(part in NOT_RUN.split() or part.startswith("config-") for part in path.parts) and path.suffix != ".a"
 
 

@@ -23,7 +23,9 @@ from tools.devcluster.oci import Layout
 from tools.devcluster.places import cache_directory
 from tools.devcluster.process import Process, Supervisor
 
-NEEDED_PACKAGES = [one for one in packages.PACKAGES if one.name not in ("debootstrap", "buildah", "ca-certificates")]
+NEEDED_PACKAGES = [
+    package for package in packages.PACKAGES if package.name not in ("debootstrap", "buildah", "ca-certificates")
+]
 """What the node itself needs; the rest is for building images."""
 
 Say = Callable[[str], None]
@@ -59,7 +61,7 @@ class NodeSpec:
 
 
 class RealNode:
-    """One real node of a running control plane."""
+    """A real node of a running control plane."""
 
     def __init__(self, spec: NodeSpec, binaries: Binaries, say: Say = print) -> None:
         self.spec = spec

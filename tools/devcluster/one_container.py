@@ -72,5 +72,5 @@ def _config(said: Json, argv: Sequence[str], tmpfs: Sequence[str]) -> Json:
             {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
             *({"destination": path, "type": "tmpfs", "source": "tmpfs", "options": flags} for path in tmpfs),
         ],
-        "linux": {"namespaces": [{"type": one} for one in NAMESPACES]},
+        "linux": {"namespaces": [{"type": namespace} for namespace in NAMESPACES]},
     }

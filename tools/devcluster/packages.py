@@ -33,7 +33,7 @@ class Package:
 
     @property
     def present(self) -> bool:
-        """Whether this machine has what the package brings, from whatever source."""
+        """Return whether this machine has what the package brings, from whatever source."""
         path = f"{os.environ.get('PATH', os.defpath)}:{ADMINISTRATOR_FOLDERS}"
         programs = all(shutil.which(program, path=path) for program in self.programs)
         return programs and all(any(file.exists() for file in group) for group in self.files)
@@ -54,7 +54,7 @@ PACKAGES = (
 
 
 def real_node_refusal() -> str | None:
-    """Why this user on this machine cannot have a real node, or None: a matter of rights, not of packages."""
+    """Return why this user on this machine cannot have a real node, or None: a matter of rights, not of packages."""
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
         return f"the real node needs Linux on x86_64 or aarch64, and this is {platform.system()} {platform.machine()}"
     if os.geteuid() != 0:
@@ -138,7 +138,7 @@ def _find_browser() -> Path | None:
 
 
 def browser_refusal() -> str | None:
-    """Why this machine cannot have a browser, or None."""
+    """Return why this machine cannot have a browser, or None."""
     if _find_browser() is not None:
         return None
     if shutil.which("apt-get") is None:
@@ -176,7 +176,7 @@ def _find_prometheus() -> Prometheus | None:
 
 
 def prometheus_refusal() -> str | None:
-    """Why this machine cannot have Prometheus, or None: it is a package of Debian and Ubuntu, unless it is there."""
+    """Return why this machine cannot have Prometheus, or None: it is a package of Debian and Ubuntu."""
     if _find_prometheus() is None and not all(map(shutil.which, ("apt-get", "dpkg-deb"))):
         return "Prometheus is not installed, and its package is Debian's and Ubuntu's"
     return None

@@ -55,7 +55,7 @@ class Process:
 
     @property
     def running(self) -> bool:
-        """Whether it still runs."""
+        """Return whether it still runs."""
         return self.returncode is None
 
     def signal(self, number: signal.Signals) -> None:

@@ -1,4 +1,4 @@
-"""One replayed machine: a folder with `proc` and `sys/fs/cgroup` (v2) like a host's, advanced in time.
+"""A replayed machine: a folder with `proc` and `sys/fs/cgroup` (v2) like a host's, advanced in time.
 
 Counters only grow, and what belongs together agrees: the node's CPU and memory are the sums of system and pods. Files
 are rewritten in place, as their readers keep them open.

@@ -45,7 +45,7 @@ class ClusterState:
 
     @property
     def alive(self) -> bool:
-        """Whether its owner still runs."""
+        """Return whether its owner still runs."""
         return process_start(self.pid) == self.pid_start
 
     def write(self) -> None:

@@ -61,10 +61,10 @@ def strangers(port: int, count: int, said: bytes = UNFINISHED) -> Iterator[list[
 
 
 def still_open(connections: list[socket.socket]) -> int:
-    """How many have not been closed by the other side."""
+    """Return how many have not been closed by the other side."""
     with selectors.DefaultSelector() as selector:
-        for each in connections:
-            selector.register(each, selectors.EVENT_READ)
+        for connection in connections:
+            selector.register(connection, selectors.EVENT_READ)
         ended = 0
         for key, _ in selector.select(0):
             try:
@@ -91,7 +91,7 @@ def _started(module: str, port: int, flags: list[str]) -> Iterator[psutil.Proces
 
 
 def _answers(port: int) -> bool:
-    """Whether a client that asks as kubelet does gets an answer.
+    """Return whether a client that asks as kubelet does gets an answer.
 
     Raises:
         OSError: It gets none.
@@ -106,8 +106,10 @@ def _answers(port: int) -> bool:
 
 def _costs(process: psutil.Process, port: int) -> tuple[float, int, int]:
     """Resident memory [MiB], threads, and connections at the port."""
-    open_ones = [each for each in process.net_connections("tcp") if each.status == psutil.CONN_ESTABLISHED]
-    at_port = sum(1 for each in open_ones if each.laddr and each.laddr[1] == port)
+    open_ones = [
+        connection for connection in process.net_connections("tcp") if connection.status == psutil.CONN_ESTABLISHED
+    ]
+    at_port = sum(1 for one in open_ones if one.laddr and one.laddr[1] == port)
     return process.memory_info().rss / 2**20, process.num_threads(), at_port
 
 

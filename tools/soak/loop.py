@@ -129,7 +129,7 @@ class Loop:
         return offers[0] if offers[0] == offers[1] and all(offers[0].values()) else {}
 
     def explained(self, node: str) -> bool:
-        """Whether `kubectl headroom explain`, which calculates anew, finds nothing to be changed on the node."""
+        """Return whether `kubectl headroom explain`, which calculates anew, finds nothing to be changed on the node."""
         command = [sys.executable, "-m", "kubectl_headroom", "explain", "node", node, "-n", NAMESPACE, "-o", "json"]
         try:
             done = subprocess.run(
@@ -153,7 +153,7 @@ class Loop:
         return {key.partition("/")[2] for key in page.get("pods") or {} if key.startswith("default/")}
 
     def healthy(self) -> bool:
-        """Whether the extender says that it is."""
+        """Return whether the extender says that it is."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.extender_port}/healthz", timeout=10) as answer:
             return bool(answer.status == 200)  # noqa: PLR2004 - HTTP
 

@@ -147,7 +147,7 @@ class _Model:
         return max(named) if len(named) == len(bounds) else None
 
     def _unasked(self, event: Bound) -> bool:
-        """Whether the extender may have been away when the pod was let through."""
+        """Return whether the extender may have been away when the pod was let through."""
         begin = max(event.at - LONGEST_ATTEMPT_SECONDS, event.created)
         asked = [self.holder, self.former]
         return any(one.who in asked and one.begin <= event.at and begin <= one.end for one in self.away)

@@ -149,7 +149,7 @@ class Site:
                 yield from self.wait(*CALM_SECONDS)
                 chosen = self.chance.choice(self.replicas)
                 if kind.endswith("scheduler"):  # the other one only waits for the Lease
-                    chosen = next((each for each in self.replicas if each.name == self.record.holder), chosen)
+                    chosen = next((replica for replica in self.replicas if replica.name == self.record.holder), chosen)
                 yield from self.make(kind, chosen)
 
     def make(self, kind: str, replica: Replica) -> Iterator[None]:

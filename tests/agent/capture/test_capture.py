@@ -54,11 +54,11 @@ def test_instants_are_planned(seconds: int, instants: list[int]) -> None:
 def test_capture_shows_the_same_machine_and_keeps_links(kind: str, recorded: Make, tmp_path: Path) -> None:
     machine, folder = recorded(kind), tmp_path / "capture"
     target = _take(machine, folder)
-    found = replay.as_json(replay.replay(target))
-    assert found == replay.as_json(replay.replay(folder))  # unpacked by hand
+    result = replay.as_json(replay.replay(target))
+    assert result == replay.as_json(replay.replay(folder))  # unpacked by hand
     expected = machine.expected
-    assert found["detected"] == {"cgroup": expected["cgroup_version"], "driver": expected["driver"]}
-    interval = found["intervals"]["t000-t001"]
+    assert result["detected"] == {"cgroup": expected["cgroup_version"], "driver": expected["driver"]}
+    interval = result["intervals"]["t000-t001"]
     assert interval["node"]["memoryBytes"] == expected["instants"]["t000"]["node"]["memory_used_bytes"]
     assert interval["pods"][machine.uid("g")]["cpuMilli"] == 0  # a machine that stands still
     links = {link.name for link in (folder / "t001/sys/fs/cgroup").iterdir() if link.is_symlink()}

@@ -19,11 +19,11 @@ Unpacked = Callable[[str], Path]
 def test_recordings_agree_with_expected(kind: str, unpacked: Unpacked) -> None:
     """Every number of every interval is what the same formula gave from the same files and times elsewhere."""
     folder = unpacked(kind)
-    expected, found = json.loads((folder / "expected.json").read_text()), shown(folder)
-    assert found["detected"] == {"cgroup": expected["cgroup_version"], "driver": expected["driver"]}
-    assert list(found["intervals"]) == ["t000-t001", "t001-t002", "t002-t010", "t010-t060", "t060-t061"]
+    expected, result = json.loads((folder / "expected.json").read_text()), shown(folder)
+    assert result["detected"] == {"cgroup": expected["cgroup_version"], "driver": expected["driver"]}
+    assert list(result["intervals"]) == ["t000-t001", "t001-t002", "t002-t010", "t010-t060", "t060-t061"]
     pods = [one for one in expected["objects"].values() if one["type"] == "pod"]
-    for name, interval in found["intervals"].items():
+    for name, interval in result["intervals"].items():
         wanted, end = expected["intervals"][name], expected["instants"][name.partition("-")[2]]
         steal = _steal(folder, name) / wanted["seconds"] * 10  # which their formula counts, and ours does not
         assert interval["node"]["cpuMilli"] + steal == pytest.approx(wanted["node_cpu_millicores"], abs=0.06)
@@ -40,16 +40,16 @@ def _steal(folder: Path, interval: str) -> int:
 
 
 def _agrees(interval: Mapping[str, Any], uid: str, milli: float | None, memory: Mapping[str, int] | None) -> None:
-    found = interval["pods"].get(uid, {})
+    result = interval["pods"].get(uid, {})
     if milli is None:
-        assert "cpuMilli" not in found
+        assert "cpuMilli" not in result
     else:
-        assert found["cpuMilli"] == pytest.approx(milli, abs=0.006), uid
+        assert result["cpuMilli"] == pytest.approx(milli, abs=0.006), uid
     if memory is None:
-        assert "memoryBytes" not in found
+        assert "memoryBytes" not in result
         return
-    assert found["memoryBytes"] == pytest.approx(memory["anon_plus_shmem_bytes"], abs=1 << 20), uid
-    cached = found["memoryWithPageCacheBytes"] - found["memoryBytes"]
+    assert result["memoryBytes"] == pytest.approx(memory["anon_plus_shmem_bytes"], abs=1 << 20), uid
+    cached = result["memoryWithPageCacheBytes"] - result["memoryBytes"]
     assert cached == memory["active_file_bytes"] + memory["inactive_file_bytes"]
 
 
@@ -104,14 +104,14 @@ def test_rate_of_a_counter_is_over_the_time_between_its_own_readings(made: Made)
 def test_missing_times_fall_back(made: Made) -> None:
     """Without times.tsv the instant's start counts, and that is said; without both there is no rate."""
     (made.folder / "t001/times.tsv").unlink()
-    found = replay.replay(made.folder)
-    assert found.problems == ["t001/times.tsv cannot be used: No such file or directory"]
-    assert replay.as_json(found)["intervals"]["t000-t001"]["pods"][A]["cpuMilli"] == pytest.approx(500, rel=1e-5)
+    result = replay.replay(made.folder)
+    assert result.problems == ["t001/times.tsv cannot be used: No such file or directory"]
+    assert replay.as_json(result)["intervals"]["t000-t001"]["pods"][A]["cpuMilli"] == pytest.approx(500, rel=1e-5)
     (made.folder / "t001/capture.json").write_text("{half")
-    found = replay.replay(made.folder)
-    assert "t001/capture.json cannot be used: it is not a JSON object" in found.problems
-    assert "t001 does not say when it was read: it makes no rates" in found.problems
-    interval = replay.as_json(found)["intervals"]["t000-t001"]
+    result = replay.replay(made.folder)
+    assert "t001/capture.json cannot be used: it is not a JSON object" in result.problems
+    assert "t001 does not say when it was read: it makes no rates" in result.problems
+    interval = replay.as_json(result)["intervals"]["t000-t001"]
     assert (gaps(interval, "node"), gaps(interval, A)) == (["clock"], ["clock"])
     assert interval["pods"][A] == {"memoryBytes": 123, "memoryWithPageCacheBytes": 4623}
 
@@ -119,9 +119,9 @@ def test_missing_times_fall_back(made: Made) -> None:
 def test_lines_of_no_times_are_passed_over_and_counted(made: Made) -> None:
     times = made.folder / "t000/times.tsv"
     times.write_text(times.read_text() + "x\ty\tz\n1\n9\t1\t/proc/stat\n-1\t5\t/proc/stat\n")
-    found = replay.replay(made.folder)
-    assert found.problems == ["t000/times.tsv has 4 lines that are no start, end and path"]
-    assert replay.as_json(found)["intervals"]["t000-t001"]["gaps"] == []
+    result = replay.replay(made.folder)
+    assert result.problems == ["t000/times.tsv has 4 lines that are no start, end and path"]
+    assert replay.as_json(result)["intervals"]["t000-t001"]["gaps"] == []
 
 
 def test_suspension_is_a_gap_of_cpu_and_not_of_memory(made: Made) -> None:
@@ -187,9 +187,9 @@ def test_instants_in_folder_of_their_own(made: Made, tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", ["proc/stat", "proc/meminfo"])
 def test_missing_node_file_is_a_gap_of_node_and_system_and_not_of_pods(file: str, made: Made) -> None:
     (made.folder / "t001" / file).unlink()
-    found = replay.replay(made.folder)
-    assert found.problems == [f"t001: /{file}: No such file or directory"]
-    interval = replay.as_json(found)["intervals"]["t000-t001"]
+    result = replay.replay(made.folder)
+    assert result.problems == [f"t001: /{file}: No such file or directory"]
+    interval = replay.as_json(result)["intervals"]["t000-t001"]
     metric, key = ("cpu", "cpuMilli") if file == "proc/stat" else ("memory", "memoryBytes")
     assert gaps(interval, "node", metric) == ["unreadable"]
     assert gaps(interval, "system", metric) == ["input-missing"]

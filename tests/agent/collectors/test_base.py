@@ -65,7 +65,7 @@ def test_torn_file_of_a_pod_is_a_gap_of_its_value_alone(recorded: Make, content:
     collected = collector.collect(Tick(1.0, ()))
     uid = machine.uid("b1")
     assert Missing(MEMORY, uid, reason) in collected.missing
-    measured = {(one.metric, one.entity) for one in collected.samples}
+    measured = {(sample.metric, sample.entity) for sample in collected.samples}
     assert (CPU, uid) in measured
     assert (MEMORY, uid) not in measured
     assert (MEMORY, machine.uid("g")) in measured
@@ -97,8 +97,8 @@ def test_suspension_leaves_memory_and_no_cpu_of_node_and_pods(recorded: Make) ->
     harvests = [collector.collect(Tick(1.0, ())) for collector in collectors]
     cpu = {one.reason for collected in harvests for one in collected.missing if one.metric in (CPU, "psi_cpu_some")}
     assert cpu == {Gap.SUSPENDED}
-    assert {one.metric for collected in harvests for one in collected.samples} >= {MEMORY, MEMORY_WITH_PAGE_CACHE}
-    assert CPU not in {one.metric for collected in harvests for one in collected.samples}
+    assert {sample.metric for collected in harvests for sample in collected.samples} >= {MEMORY, MEMORY_WITH_PAGE_CACHE}
+    assert CPU not in {sample.metric for collected in harvests for sample in collected.samples}
 
 
 def test_reasons_for_gaps_have_a_sentence_and_are_in_the_docs() -> None:

@@ -163,7 +163,7 @@ def test_ended_pod_is_skipped(recorded: Make) -> None:
     assert uid not in _values(collected, MEMORY)
     assert [one for one in collected.missing if one.entity == uid] == [Missing(CPU, uid, ENDED)]
     later = [_collect(collectors, machine, ended) for _ in range(10)]
-    assert all(one.entity != uid for collected in later for one in collected.samples)
+    assert all(sample.entity != uid for collected in later for sample in collected.samples)
     assert all(one.entity != uid for collected in later for one in collected.missing)
 
 

@@ -68,5 +68,5 @@ def test_forgotten_counter_begins_anew() -> None:
 def test_any_readings_give_a_rate_of_at_least_zero_or_a_gap(readings: list[tuple[int, float, int]]) -> None:
     rates = Rates()
     for value, at, identity in readings:
-        found = rates.rate("k", value, at, identity=identity)
-        assert isinstance(found, Gap) or found >= 0
+        result = rates.rate("k", value, at, identity=identity)
+        assert isinstance(result, Gap) or result >= 0

@@ -34,10 +34,10 @@ def test_statistics_need_samples() -> None:
 
 
 def test_statistics_of_a_minute() -> None:
-    found = aggregate.statistics(np.arange(60.0), np.arange(1.0, 61.0))
-    assert (found.average, found.p50, found.p90, found.p95, found.p99) == (30.5, 30.0, 54.0, 57.0, 59.0)
-    assert (found.max, found.last, found.count, found.span_seconds) == (60.0, 60.0, 60, 59.0)
-    assert found.stdev == pytest.approx(math.sqrt((60**2 - 1) / 12))
+    result = aggregate.statistics(np.arange(60.0), np.arange(1.0, 61.0))
+    assert (result.average, result.p50, result.p90, result.p95, result.p99) == (30.5, 30.0, 54.0, 57.0, 59.0)
+    assert (result.max, result.last, result.count, result.span_seconds) == (60.0, 60.0, 60, 59.0)
+    assert result.stdev == pytest.approx(math.sqrt((60**2 - 1) / 12))
 
 
 @given(
@@ -49,8 +49,8 @@ def test_statistics_of_a_minute() -> None:
 def test_rows_equal_single_percentiles(rows: list[list[float]], share: float) -> None:
     """Percentiles of all rows at once are those of each row without its holes; NaN for an empty one."""
     table = np.array(rows)
-    found = aggregate.percentile_rows(table, share)
-    for row, answer in zip(table, found, strict=True):
+    result = aggregate.percentile_rows(table, share)
+    for row, answer in zip(table, result, strict=True):
         there = row[~np.isnan(row)]
         if there.size:
             assert answer == np.sort(there)[aggregate.percentile_index(there.size, share)]
@@ -88,8 +88,8 @@ ONE, TWO, THREE = 1.0, 2.0, 3.0
 def test_table_has_a_hole_where_a_series_lacks_a_tick(
     parts: list[tuple[list[float], list[float]]], ticks: list[float], rows: list[list[float]]
 ) -> None:
-    found, values = aggregate.table([(np.array(times, float), np.array(own, float)) for times, own in parts])
-    assert found.tolist() == ticks
+    result, values = aggregate.table([(np.array(times, float), np.array(own, float)) for times, own in parts])
+    assert result.tolist() == ticks
     np.testing.assert_array_equal(values, rows)
 
 
@@ -115,5 +115,5 @@ def test_total_skips_holes(
     rows: list[list[float]], known_before: list[int], still_there: list[int], sums: list[float]
 ) -> None:
     """A pod known before is expected from the start, one still there to the end: its lack makes the sum unknown."""
-    found = aggregate.total(np.array(rows, float), np.array(known_before, bool), np.array(still_there, bool))
-    np.testing.assert_array_equal(found, sums)
+    result = aggregate.total(np.array(rows, float), np.array(known_before, bool), np.array(still_there, bool))
+    np.testing.assert_array_equal(result, sums)

@@ -99,9 +99,9 @@ PACKED = pack({"rows": 2}, {"weights": np.arange(6.0).reshape(2, 3)})
     table=arrays.arrays(np.float64, arrays.array_shapes(min_dims=1, max_dims=3, min_side=0)),
 )
 def test_round_trip_loses_nothing(facts: dict[str, object], table: np.ndarray) -> None:
-    again, found = unpack(pack(facts, {"table": table}))
+    again, result = unpack(pack(facts, {"table": table}))
     assert again == facts
-    np.testing.assert_array_equal(found["table"], table)
+    np.testing.assert_array_equal(result["table"], table)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_flipped_bit_is_refused_or_changes_no_number(position: int, bit: int) ->
     changed = bytearray(PACKED)
     changed[position] ^= 1 << bit
     try:
-        facts, found = unpack(bytes(changed))
+        facts, result = unpack(bytes(changed))
     except CheckpointError:
         return
     assert facts == {"rows": 2}
-    np.testing.assert_array_equal(found["weights"], np.arange(6.0).reshape(2, 3))
+    np.testing.assert_array_equal(result["weights"], np.arange(6.0).reshape(2, 3))

@@ -48,8 +48,8 @@ class Node:
         }
         classes = {"prod": ClassNumbers({}, {}, peak, 0, 0)}
         ready = Readiness(ready=True, reason="Ready", message="")
-        found = NodePrediction(0.0, DEFAULTS, classes, 0, (), {}, {}, {}, ready)
-        return self.accuracy.observe(cast("Trainer", self), pods, found)
+        result = NodePrediction(0.0, DEFAULTS, classes, 0, (), {}, {}, {}, ready)
+        return self.accuracy.observe(cast("Trainer", self), pods, result)
 
     def use(self, usage: Mapping[str, float], gib: float = 0.5) -> None:
         """Five minutes pass in which the pods use that many cores, and that much memory each."""
@@ -68,12 +68,12 @@ class Node:
 
 
 def score(node: Node, horizon: str = "5m", resource: str = CPU) -> tuple[float, ...] | None:
-    """How many predictions were judged and exceeded, and by how much: the mean and the worst."""
-    found: Score | None = node.accuracy.score(resource, horizon)
+    """Return how many predictions were judged and exceeded, and by how much: the mean and the worst."""
+    result: Score | None = node.accuracy.score(resource, horizon)
     return (
         None
-        if found is None
-        else (found.judged, found.exceeded, round(found.mean_excess, 9), round(found.worst_excess, 9))
+        if result is None
+        else (result.judged, result.exceeded, round(result.mean_excess, 9), round(result.worst_excess, 9))
     )
 
 
@@ -234,11 +234,11 @@ def test_metrics_show_what_can_be_judged_alone() -> None:
     hours(node, range(4), {2: 3.0})
     show_accuracy(metrics, node.accuracy)
     labels = {"class": "prod", "resource": "cpu", "horizon": "5m"}
-    found = {
+    result = {
         name: metrics.registry.get_sample_value(f"headroom_agent_prediction_{name}", labels)
         for name in ("judged", "exceeded_ratio", "excess_mean_ratio", "excess_max_ratio")
     }
-    assert found == {"judged": 4, "exceeded_ratio": 0.25, "excess_mean_ratio": 0.5, "excess_max_ratio": 0.5}
+    assert result == {"judged": 4, "exceeded_ratio": 0.25, "excess_mean_ratio": 0.5, "excess_max_ratio": 0.5}
     assert metrics.registry.get_sample_value("headroom_agent_prediction_judged", {**labels, "horizon": "24h"}) is None
 
 

@@ -71,7 +71,7 @@ def _lived(phases: Sequence[Phase], all_pods: Mapping[str, PodRef]) -> tuple[flo
         for _ in range(phase.rounds):
             for entity, cores in loads.items():
                 store.put(CPU, entity, now, cores)
-                store.put(MEMORY, entity, now, [GIB * one for one in cores])
+                store.put(MEMORY, entity, now, [GIB * core for core in cores])
             now += INTERVAL
             trainer.train(now, store, here)
     return now, trainer, store, here
@@ -84,7 +84,7 @@ def _amount(amounts: Mapping[str, str] | None, resource: str) -> float | None:
 
 def _check(status: NodeMetricStatus, found: NodePrediction, facts: NodeResources) -> None:
     assert status.prediction is not None
-    classes = {one.name: one for one in status.prediction.classes or ()}
+    classes = {cls_.name: cls_ for cls_ in status.prediction.classes or ()}
     for resource in (CPU, MEMORY):
         most, slack = facts.capacity[resource] / UNITS[resource], SLACK[resource]
         peaks = {name: _amount(one.peak, resource) for name, one in classes.items()}
@@ -141,22 +141,22 @@ def test_numbers_agree(
         return trainer.class_of(uid) or PROD
 
     used = present(now, store, class_of, PRESENT_SECONDS)
-    found = predict(now, trainer, here, facts, policy, present=used)
+    result = predict(now, trainer, here, facts, policy, present=used)
     windows: dict[str, Any] = {"window_seconds": 300.0, "durations_seconds": [300.0]}
     usages = measure(now, store, here, class_of, **windows, memory_policy="usageWithoutPageCache")
-    _check(build_status(usages, found, here, as_of=now, predicted_as_of=now), found, facts)
-    assert found.warm + len(found.cold) == len(here)
-    for numbers in (found.reclaimable, found.prod_peak, *(one.peak for one in found.classes.values())):
+    _check(build_status(usages, result, here, as_of=now, predicted_as_of=now), result, facts)
+    assert result.warm + len(result.cold) == len(here)
+    for numbers in (result.reclaimable, result.prod_peak, *(cls_.peak for cls_ in result.classes.values())):
         assert all(0 <= amount <= facts.capacity[resource] for resource, amount in numbers.items())
-    for resource, term in found.terms.items():
-        assert found.reclaimable[resource] <= min(
+    for resource, term in result.terms.items():
+        assert result.reclaimable[resource] <= min(
             facts.allocatable[resource], sum(one.requests.get(resource, 0) for one in here)
         )
         if not term.by_model:
             requested = sum(one.requests.get(resource, 0) for one in here if one.band is PriorityBand.PROD)
-            left = requested - (found.classes[PROD].peak[resource] - 1)
-            assert found.reclaimable[resource] <= max(left, 0)
-    view = build_overview(now, Sources(store, trainer, here, facts), found, window_seconds=10.0)
+            left = requested - (result.classes[PROD].peak[resource] - 1)
+            assert result.reclaimable[resource] <= max(left, 0)
+    view = build_overview(now, Sources(store, trainer, here, facts), result, window_seconds=10.0)
     _check_table(view.classes, view.pods, amounts)
 
 
@@ -165,9 +165,9 @@ def test_class_that_uses_more_than_ever_is_expected_to() -> None:
     node.rounds(20, {"a": 1.0}, pods)
     policy = PredictPolicy(cold_start_period_seconds=60, model="recent-max", safety_margin_percent=0)
     used = {CPU: {PROD: 3.0, NODE: 3.25, SYS: 0.25}}
-    found = predict(node.now, node.trainer, pods, FACTS, policy, present=used)
-    assert {name: found.classes[name].peak[CPU] for name in (PROD, SYS, NODE)} == {PROD: 3000, SYS: 250, NODE: 3250}
-    assert (found.reclaimable[CPU], found.prod_peak[CPU]) == (1000, 3250)
+    result = predict(node.now, node.trainer, pods, FACTS, policy, present=used)
+    assert {name: result.classes[name].peak[CPU] for name in (PROD, SYS, NODE)} == {PROD: 3000, SYS: 250, NODE: 3250}
+    assert (result.reclaimable[CPU], result.prod_peak[CPU]) == (1000, 3250)
     own = predict(node.now, node.trainer, pods, FACTS, replace(policy, model="percentile"), present=used)
     assert own.prod_peak[CPU] == 3250
     assert own.reclaimable[CPU] <= 4000 - 3000
@@ -179,6 +179,6 @@ def test_rule_of_its_own_expects_no_less_than_prod() -> None:
     node.rounds(40, {"old": 0.5}, pods[:1])
     node.rounds(10, {"old": 0.5, "new": 2.5}, pods)
     policy = PredictPolicy(cold_start_period_seconds=600, model="percentile", safety_margin_percent=0)
-    found = predict(node.now, node.trainer, pods, FACTS, policy)
-    assert found.cold == ("shop/new",)
-    assert found.prod_peak[CPU] >= found.classes[PROD].peak[CPU]
+    result = predict(node.now, node.trainer, pods, FACTS, policy)
+    assert result.cold == ("shop/new",)
+    assert result.prod_peak[CPU] >= result.classes[PROD].peak[CPU]

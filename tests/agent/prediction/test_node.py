@@ -38,21 +38,21 @@ def predicted(
 def test_warm_pod_is_reclaimable_above_its_peak() -> None:
     """A pod that uses 1 of 4 cores has a peak of 1.1; listed twice, it is one pod; an ended one does not count."""
     node = used({"a": 1.0}, A)
-    found = predicted(node, A, A, pod("done", 9000, terminal=True))
-    assert found == predicted(node, A)
-    assert found.reclaimable == {CPU: 2900, MEMORY: math.floor(2.9 * GIB)}
-    prod = found.classes["prod"]
+    result = predicted(node, A, A, pod("done", 9000, terminal=True))
+    assert result == predicted(node, A)
+    assert result.reclaimable == {CPU: 2900, MEMORY: math.floor(2.9 * GIB)}
+    prod = result.classes["prod"]
     assert prod.peak == {CPU: 1100, MEMORY: math.ceil(1.1 * GIB)}
-    assert (found.warm, found.cold, prod.samples, prod.span_seconds) == (1, (), 20, 600)
+    assert (result.warm, result.cold, prod.samples, prod.span_seconds) == (1, (), 20, 600)
 
 
 def test_every_class_has_a_peak_and_prod_alone_is_reclaimable() -> None:
     pods = [A, pod("m", 2000, band=PriorityBand.MID), pod("b", 1000, band=PriorityBand.BATCH)]
-    found = predicted(used({"a": 1.0, "m": 0.5, "b": 0.2}, *pods, system=0.2), *pods)
-    peaks = {name: found.classes[name].peak[CPU] for name in ("prod", "mid", "batch", "free", NODE)}
+    result = predicted(used({"a": 1.0, "m": 0.5, "b": 0.2}, *pods, system=0.2), *pods)
+    peaks = {name: result.classes[name].peak[CPU] for name in ("prod", "mid", "batch", "free", NODE)}
     assert peaks == {"prod": 1100, "mid": 550, "batch": 220, "free": 0, NODE: 2090}
-    assert found.classes[SYS].peak[CPU] in {220, 221}  # averages of 5 minutes are kept in single precision
-    assert (found.classes[NODE].mean[CPU], found.reclaimable[CPU]) == (1900, 2900)
+    assert result.classes[SYS].peak[CPU] in {220, 221}  # averages of 5 minutes are kept in single precision
+    assert (result.classes[NODE].mean[CPU], result.reclaimable[CPU]) == (1900, 2900)
 
 
 def test_larger_reservation_covers_the_system() -> None:
@@ -69,9 +69,9 @@ def test_margin_is_of_each_resource_and_none_of_requests() -> None:
         cold_start_period_seconds=60, safety_margin_percent=50, memory=ResourceOverride(safety_margin_percent=0)
     )
     assert predicted(node, A, policy=own).classes["prod"].peak == {CPU: 1500, MEMORY: GIB}
-    found = predicted(node, pod("a", 4400), policy=BORG).classes
-    assert found["prod"].peak[CPU] == 4000
-    assert found[SYS].peak[CPU] in {220, 221}
+    result = predicted(node, pod("a", 4400), policy=BORG).classes
+    assert result["prod"].peak[CPU] == 4000
+    assert result[SYS].peak[CPU] in {220, 221}
 
 
 def test_policy_that_cannot_be_followed_keeps_the_last_one() -> None:
@@ -82,14 +82,14 @@ def test_policy_that_cannot_be_followed_keeps_the_last_one() -> None:
     again = Trainer()
     again.restore(node.trainer.checkpoints())
     for trainer in (node.trainer, again):
-        found = predict(node.now, trainer, [pod("a", 4400)], FACTS, PredictPolicy(model="oracle"))
-        assert (found.reclaimable, found.policy, found.classes["prod"].peak[CPU]) == (
+        result = predict(node.now, trainer, [pod("a", 4400)], FACTS, PredictPolicy(model="oracle"))
+        assert (result.reclaimable, result.policy, result.classes["prod"].peak[CPU]) == (
             before.reclaimable,
             before.policy,
             4000,
         )
-        assert (found.readiness.ready, found.readiness.reason) == (True, "PolicyRejected")
-        assert "'oracle'" in found.readiness.message
+        assert (result.readiness.ready, result.readiness.reason) == (True, "PolicyRejected")
+        assert "'oracle'" in result.readiness.message
 
 
 def test_percentile_reclaims_by_koordinators_rule() -> None:
@@ -100,9 +100,9 @@ def test_percentile_reclaims_by_koordinators_rule() -> None:
     """
     warm, cold = pod("a", 2000), pod("b", 1000)
     node = used({"a": 0.5}, warm, system=0.3)
-    found = predicted(node, warm, cold, policy=PERCENTILE)
-    assert (found.reclaimable[CPU], found.prod_peak[CPU], found.classes["prod"].peak[CPU]) == (1408, 1592, 1592)
-    assert found.terms[CPU].by_model
+    result = predicted(node, warm, cold, policy=PERCENTILE)
+    assert (result.reclaimable[CPU], result.prod_peak[CPU], result.classes["prod"].peak[CPU]) == (1408, 1592, 1592)
+    assert result.terms[CPU].by_model
     half = replace(PERCENTILE, reclaim_ratio_percent=50)
     assert predicted(node, warm, cold, policy=half).reclaimable[CPU] == 1000 - 592
     terminating = replace(warm, terminating=True)  # nothing of it, in the common formula until it has gone
@@ -124,9 +124,9 @@ def test_another_policy_answers_at_once_from_all_history() -> None:
     node = used({"a": 1.0}, A)
     choices = [("sum-max", {"windowDays": 1}), ("recent-max", {"windowDays": 14}), ("nsigma-v1", {"n": 2})]
     for number, (model, parameters) in enumerate(choices):
-        found = predicted(node, A, policy=replace(SHORT, model=model, parameters=parameters))
-        node.trainer.resize_windows(found.window_days)
-        assert (found.policy.model, found.classes["prod"].peak[CPU], found.problem) == (model, 1100, "")
+        result = predicted(node, A, policy=replace(SHORT, model=model, parameters=parameters))
+        node.trainer.resize_windows(result.window_days)
+        assert (result.policy.model, result.classes["prod"].peak[CPU], result.problem) == (model, 1100, "")
         node.rounds(1, {"a": 1.0}, [A])
         assert node.cores("a", "counts") == 21 + number
 
@@ -148,10 +148,10 @@ class Theirs:
 
 def test_model_that_fails_expects_the_whole_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.prediction.policy.build", lambda *_: Theirs())
-    found = predicted(used({"a": 1.0}, A), A)
-    assert (found.reclaimable, found.classes["prod"].peak[CPU]) == ({CPU: 0, MEMORY: 0}, 16_000)
-    assert (found.readiness.ready, found.readiness.reason) == (False, "ModelFailed")
-    assert "Model nsigma-v2 failed for cpu: ZeroDivisionError: by zero" in found.readiness.message
+    result = predicted(used({"a": 1.0}, A), A)
+    assert (result.reclaimable, result.classes["prod"].peak[CPU]) == ({CPU: 0, MEMORY: 0}, 16_000)
+    assert (result.readiness.ready, result.readiness.reason) == (False, "ModelFailed")
+    assert "Model nsigma-v2 failed for cpu: ZeroDivisionError: by zero" in result.readiness.message
 
 
 @pytest.mark.parametrize("answer", [math.nan, math.inf, -1.0])
@@ -192,27 +192,27 @@ def test_readiness(
     reason: str,
     parts: list[str],
 ) -> None:
-    found = predicted(
+    result = predicted(
         used(usage, A, B, rounds=rounds), *pods, facts=facts, policy=replace(SHORT, cold_start_period_seconds=300)
     )
-    assert (found.readiness.ready, found.readiness.reason) == (ready, reason)
-    assert [part for part in parts if part not in found.readiness.message] == []
+    assert (result.readiness.ready, result.readiness.reason) == (ready, reason)
+    assert [part for part in parts if part not in result.readiness.message] == []
     if reason in ("NodeUnknown", "NoMeasurements"):
-        assert (found.reclaimable.get(MEMORY), found.prod_peak.get(MEMORY)) == (None, None)
+        assert (result.reclaimable.get(MEMORY), result.prod_peak.get(MEMORY)) == (None, None)
 
 
 def test_rejected_policy_is_reported_beside_history_that_is_collected() -> None:
-    found = predicted(used(BOTH, A, B, rounds=1), A, B, policy=PredictPolicy(model="oracle")).readiness
-    assert isinstance(found, Readiness)
-    assert found.reason == "CollectingHistory"
-    assert "'oracle'" in found.message
+    result = predicted(used(BOTH, A, B, rounds=1), A, B, policy=PredictPolicy(model="oracle")).readiness
+    assert isinstance(result, Readiness)
+    assert result.reason == "CollectingHistory"
+    assert "'oracle'" in result.message
 
 
 def test_memory_controller_that_is_missing_is_reported() -> None:
     node = used(BOTH, A, B, rounds=10, memory=False)
     node.store.put(MEMORY, NODE, node.now, [GIB] * 30)
     node.rounds(1, BOTH, [A, B], memory=False)
-    found = predicted(node, A, B)
-    assert (found.readiness.ready, found.readiness.reason) == (False, "MemoryControllerMissing")
-    assert "cgroup_enable=memory" in found.readiness.message
-    assert (set(found.reclaimable), found.warm) == ({CPU}, 2)
+    result = predicted(node, A, B)
+    assert (result.readiness.ready, result.readiness.reason) == (False, "MemoryControllerMissing")
+    assert "cgroup_enable=memory" in result.readiness.message
+    assert (set(result.reclaimable), result.warm) == ({CPU}, 2)

@@ -13,9 +13,9 @@ LONG = (ModelChoice("recent-max", {"windowDays": 3}), ModelChoice("resource-cent
 
 
 def test_default_policy_is_diversity_without_margin_after_a_day() -> None:
-    found = resolve(None)
-    assert [(one.model, one.margin) for one in found.models.values()] == [(Diversity(), 1.0)] * 2
-    assert (found.cold_start_seconds, found.reclaim_ratio, found.problem) == (86400.0, 1.0, "")
+    result = resolve(None)
+    assert [(model.model, model.margin) for model in result.models.values()] == [(Diversity(), 1.0)] * 2
+    assert (result.cold_start_seconds, result.reclaim_ratio, result.problem) == (86400.0, 1.0, "")
 
 
 def test_part_of_a_resource_overrides_for_it_alone() -> None:
@@ -26,13 +26,13 @@ def test_part_of_a_resource_overrides_for_it_alone() -> None:
         memory=ResourceOverride(model="nsigma-v2", safety_margin_percent=0),
         cpu=ResourceOverride(parameters={"windowDays": 2}),
     )
-    found = {name: (one.model, one.margin) for name, one in resolve(policy).models.items()}
-    assert found == {"cpu": (RecentMax(2), 1.2), "memory": (NSigmaV2(), 1.0)}
+    result = {name: (one.model, one.margin) for name, one in resolve(policy).models.items()}
+    assert result == {"cpu": (RecentMax(2), 1.2), "memory": (NSigmaV2(), 1.0)}
 
 
 def test_model_of_requests_alone_does_not_judge_the_system() -> None:
-    found = resolve(BORG).models["cpu"]
-    assert (found.model, found.for_system.model) == (BorgDefault(), Diversity())
+    result = resolve(BORG).models["cpu"]
+    assert (result.model, result.for_system.model) == (BorgDefault(), Diversity())
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_policy_that_cannot_be_followed_is_refused_by_field(wrong: PredictPolicy
     [(BORG, with_defaults(BORG)), (None, with_defaults(None)), (PredictPolicy(model="gone"), with_defaults(None))],
 )
 def test_last_good_policy_stays_in_force_or_the_default(last: PredictPolicy | None, policy: PredictPolicy) -> None:
-    found = in_force(PredictPolicy(model="nonsense"), last)
-    assert with_defaults(found.policy) == policy
-    assert "nonsense" in found.problem
+    result = in_force(PredictPolicy(model="nonsense"), last)
+    assert with_defaults(result.policy) == policy
+    assert "nonsense" in result.problem
 
 
 @pytest.mark.parametrize(

@@ -28,16 +28,16 @@ USUAL = {
     ],
 )
 def test_each_term_of_the_formula(case: dict[str, float], extra: float, slack: float, reclaimable: float) -> None:
-    found = reclaimable_terms(**{**USUAL, **case})
-    assert (found.system_extra, found.slack, found.reclaimable) == pytest.approx((extra, slack, reclaimable))
+    result = reclaimable_terms(**{**USUAL, **case})
+    assert (result.system_extra, result.slack, result.reclaimable) == pytest.approx((extra, slack, reclaimable))
 
 
 @given(st.fixed_dictionaries({name: st.floats(0.0, 1.0 if name == "ratio" else 1e6) for name in USUAL}))
 def test_reclaimable_is_at_most_allocatable_and_requested_and_falls_with_peaks(given: dict[str, float]) -> None:
-    found = reclaimable_terms(**given).reclaimable
-    assert 0.0 <= found <= min(given["allocatable"], given["warm_requests"] + given["cold_requests"] + 1e-6)
+    result = reclaimable_terms(**given).reclaimable
+    assert 0.0 <= result <= min(given["allocatable"], given["warm_requests"] + given["cold_requests"] + 1e-6)
     for peak in ("prod_peak", "system_peak"):
-        assert reclaimable_terms(**{**given, peak: given[peak] + 1.0}).reclaimable <= found
+        assert reclaimable_terms(**{**given, peak: given[peak] + 1.0}).reclaimable <= result
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,8 @@ def test_table_and_page_have_the_models_with_their_parameters_and_defaults() -> 
     rows["nsigma-v2"] += rows["nsigma-v1"]  # "the same"
     for model, target in PREDICTORS.items():
         defaults = {
-            re.sub(r"_(\w)", lambda m: m[1].upper(), one.name): one.default for one in fields(resolve_name(target))
+            re.sub(r"_(\w)", lambda m: m[1].upper(), field.name): field.default
+            for field in fields(resolve_name(target))
         }
         assert ("of" in defaults) == (model in COMBINING)
         assert defaults.keys() - {"of"} == set(MODELS[model])
@@ -56,6 +57,6 @@ def test_model_accepts_what_the_table_allows_and_nothing_beyond(model: str, name
 def test_worked_example_of_the_page_holds() -> None:
     example = {"allocatable": 15.5, "reserved": 0.5, "system_peak": 1.1 * 0.818, "prod_peak": 1.1 * 3.18 + 1}
     for warm, ratio, cores in ((10.0, 1.0, 6.5), (14.5, 1.0, 10.6), (10.0, 0.8, 4.5)):
-        found = reclaimable_terms(**example, warm_requests=warm, cold_requests=1.0, ratio=ratio).reclaimable
-        assert round(found, 1) == cores
+        result = reclaimable_terms(**example, warm_requests=warm, cold_requests=1.0, ratio=ratio).reclaimable
+        assert round(result, 1) == cores
         assert f"{cores} cores" in PAGE

@@ -97,9 +97,9 @@ class NodeMetricApi(FakeApi):
         return await super().patch(path, body, content_type, params)
 
     def edit(self, **parts: Json) -> None:
-        found = {**self.objects[PATH], **parts}
-        found["metadata"]["generation"] += "spec" in parts
-        self.put(PATH, found)
+        result = {**self.objects[PATH], **parts}
+        result["metadata"]["generation"] += "spec" in parts
+        self.put(PATH, result)
 
     def recreate(self) -> None:
         self.put(PATH, {"metadata": {"name": NAME, "uid": "u2", "generation": 1}, "spec": {}})
@@ -120,8 +120,8 @@ class Stage:
 
     @property
     def status(self) -> Json:
-        found: Json = self.api.objects[PATH]["status"]
-        return found
+        result: Json = self.api.objects[PATH]["status"]
+        return result
 
     def conditions(self) -> list[Json]:
         return list(self.api.objects[PATH].get("status", {}).get("conditions", []))

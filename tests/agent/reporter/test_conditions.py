@@ -30,8 +30,8 @@ def collecting(
 ) -> tuple[str, str | None, str]:
     """Status, reason and message of Collecting; all is well where nothing else is said."""
     usages = Usages(BOTH if node is None else node, {}, {}, ALL if pods is None else pods, (), (), START)
-    found = conditions(START, usages, READY, present, collection or CollectionStatus())[0]
-    return found.status, found.reason, found.message or ""
+    result = conditions(START, usages, READY, present, collection or CollectionStatus())[0]
+    return result.status, result.reason, result.message or ""
 
 
 def test_whole_messages() -> None:
@@ -41,8 +41,8 @@ def test_whole_messages() -> None:
     missing = [Missing(CPU, "b", "no-cgroup"), Missing(MEMORY, "b", "unreadable")]
     lacking = {"a": BOTH, "c": BOTH}
     message = "1 of 3 pods have no CPU or no memory measured lately: shop/b (no-cgroup)."
-    found = collecting(pods=lacking, collection=CollectionStatus(missing=missing), present=[*PODS, WAITING])
-    assert found == ("True", "PodsNotMeasured", message)  # one that does not run need not be measured
+    result = collecting(pods=lacking, collection=CollectionStatus(missing=missing), present=[*PODS, WAITING])
+    assert result == ("True", "PodsNotMeasured", message)  # one that does not run need not be measured
     unknown = CollectionStatus(pods_unknown="the kubelet refuses")
     message = "The kubelet refuses. Until then nothing is reclaimable."
     assert collecting(present=[], collection=unknown) == ("False", "PodsUnknown", message)
@@ -96,16 +96,16 @@ TWELVE = [pod(f"p{number:02}") for number in range(12)]
     ],
 )
 def test_worst_gives_the_reason(given: dict[str, object], status: str, reason: str, parts: list[str]) -> None:
-    found = collecting(**given)  # type: ignore[arg-type]
-    assert found[:2] == (status, reason)
-    assert [part for part in parts if part not in found[2]] == []
+    result = collecting(**given)  # type: ignore[arg-type]
+    assert result[:2] == (status, reason)
+    assert [part for part in parts if part not in result[2]] == []
 
 
 def test_prediction_ready_is_readiness() -> None:
     readiness = Readiness(ready=False, reason="CollectingHistory", message="wait")
     usages = Usages({}, {}, {}, {}, (), (), None)
-    found = conditions(START, usages, readiness, [], CollectionStatus(), generation=7)[1]
-    assert found == Condition("PredictionReady", "False", "CollectingHistory", "wait", timestamp(START), 7)
+    result = conditions(START, usages, readiness, [], CollectionStatus(), generation=7)[1]
+    assert result == Condition("PredictionReady", "False", "CollectingHistory", "wait", timestamp(START), 7)
 
 
 def test_time_of_a_condition_moves_with_its_own_status_alone() -> None:

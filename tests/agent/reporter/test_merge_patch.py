@@ -15,10 +15,10 @@ OBJECTS = st.recursive(
 
 def applied(current: Any, patch: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON
     """RFC 7386."""
-    found = dict(current) if isinstance(current, dict) else {}
+    result = dict(current) if isinstance(current, dict) else {}
     for key, value in patch.items():
-        found[key] = applied(found.get(key), value) if isinstance(value, dict) else value
-    return {key: value for key, value in found.items() if value is not None}
+        result[key] = applied(result.get(key), value) if isinstance(value, dict) else value
+    return {key: value for key, value in result.items() if value is not None}
 
 
 @given(OBJECTS, OBJECTS)

@@ -42,9 +42,9 @@ def prediction(node: Machine, pods: Sequence[PodRef] = PODS, policy: PredictPoli
 
 
 def full(node: Machine, pods: Sequence[PodRef] = PODS, as_of: float | None = START) -> dict[str, Any]:
-    found = build_status(usages(node, pods), prediction(node), pods, as_of=as_of, predicted_as_of=as_of)
-    status: dict[str, Any] = to_json(found)
-    assert from_json(NodeMetricStatus, status) == found  # what is written is what is read
+    result = build_status(usages(node, pods), prediction(node), pods, as_of=as_of, predicted_as_of=as_of)
+    status: dict[str, Any] = to_json(result)
+    assert from_json(NodeMetricStatus, status) == result  # what is written is what is read
     return status
 
 
@@ -112,14 +112,21 @@ def test_whole_report_of_a_small_node() -> None:
 
 def test_times_are_cut_off_and_each_its_own() -> None:
     node = busy()
-    found = build_status(usages(node), prediction(node), PODS, as_of=START + 1.9, predicted_as_of=START)
-    assert (found.update_time, found.prediction and found.prediction.time) == (timestamp(START + 1), timestamp(START))
+    result = build_status(usages(node), prediction(node), PODS, as_of=START + 1.9, predicted_as_of=START)
+    assert (result.update_time, result.prediction and result.prediction.time) == (
+        timestamp(START + 1),
+        timestamp(START),
+    )
 
 
 def test_pods_stand_by_namespace_and_name_without_ended_ones() -> None:
     other = replace(PODS[0], uid="a", namespace="aaa", name="z")
-    found = full(busy(), [PODS[2], PODS[0], other, replace(PODS[1], terminal=True)])["podsMetric"]
-    assert [(one["namespace"], one["name"]) for one in found] == [("aaa", "z"), ("shop", "b"), ("shop", "m")]
+    result = full(busy(), [PODS[2], PODS[0], other, replace(PODS[1], terminal=True)])["podsMetric"]
+    assert [(condition["namespace"], condition["name"]) for condition in result] == [
+        ("aaa", "z"),
+        ("shop", "b"),
+        ("shop", "m"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -132,36 +139,36 @@ def test_pods_stand_by_namespace_and_name_without_ended_ones() -> None:
 def test_summary_has_a_dash_for_what_is_unknown(
     peak: dict[str, int], reclaimable: dict[str, int], texts: dict[str, str]
 ) -> None:
-    found = fast(busy(), replace(prediction(busy()), prod_peak=peak, reclaimable=reclaimable))
-    assert found["prediction"]["summary"] == {"memory": "1.9Gi", **texts}
+    result = fast(busy(), replace(prediction(busy()), prod_peak=peak, reclaimable=reclaimable))
+    assert result["prediction"]["summary"] == {"memory": "1.9Gi", **texts}
 
 
 def test_unknown_prediction_is_an_empty_reclaimable_and_no_peak() -> None:
-    found = fast(machine())
-    assert (found["prodReclaimableMetric"], "prodPeakMetric" in found) == ({}, False)
+    result = fast(machine())
+    assert (result["prodReclaimableMetric"], "prodPeakMetric" in result) == ({}, False)
 
 
 def test_policy_in_force_is_reported_with_its_parts() -> None:
     policy = replace(WARM_AT_ONCE, model="max", of=(ModelChoice("sum-max", {"windowDays": 2}),))
-    found = fast(busy(), prediction(busy(), policy=policy))["prediction"]["policy"]
-    assert found == {"model": "max", "of": [{"model": "sum-max", "parameters": {"windowDays": 2}}]}
+    result = fast(busy(), prediction(busy(), policy=policy))["prediction"]["policy"]
+    assert result == {"model": "max", "of": [{"model": "sum-max", "parameters": {"windowDays": 2}}]}
 
 
 def test_ten_of_many_cold_pods_are_named() -> None:
     node, pods = machine(), [pod(f"p{number:02}") for number in range(30)]
     node.rounds(1, {one.uid: 0.1 for one in pods}, pods)
-    found = fast(node, prediction(node, pods, PredictPolicy()))["prediction"]["pods"]
-    assert found == {"warm": 0, "cold": 30, "coldNames": [f"shop/p{number:02}" for number in range(10)]}
+    result = fast(node, prediction(node, pods, PredictPolicy()))["prediction"]["pods"]
+    assert result == {"warm": 0, "cold": 30, "coldNames": [f"shop/p{number:02}" for number in range(10)]}
 
 
 @pytest.mark.parametrize(("span", "empty"), [(149.0, True), (150.0, False)])
 def test_window_has_every_statistic_unless_it_is_cold(span: float, *, empty: bool) -> None:
     """Cold: its samples span less than half of it, or there are none."""
-    found = WindowStatistics(1.0, 0.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 300, span)
+    result = WindowStatistics(1.0, 0.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 300, span)
     filled = {"avg": "1", "p50": "2", "p90": "3", "p95": "4", "p99": "5", "stdev": "500m"}
     nothing: dict[str, Any] = {name: {} for name in STATISTICS}
     usage = nothing if empty else {name: {"resources": {"cpu": text}} for name, text in filled.items()}
-    assert to_json(aggregated(Window(300.0, {CPU: found}))) == {"duration": "5m0s", "usage": usage}
+    assert to_json(aggregated(Window(300.0, {CPU: result}))) == {"duration": "5m0s", "usage": usage}
     assert to_json(aggregated(Window(300.0, {}))) == {"duration": "5m0s", "usage": nothing}
 
 
@@ -172,5 +179,5 @@ def test_amounts_are_cut_off() -> None:
 
 @given(cores=st.floats(), amount=st.floats())
 def test_no_quantity_is_negative(cores: float, amount: float) -> None:
-    found = resource_map({CPU: cores, MEMORY: amount}).resources or {}
-    assert all(milli_value(quantity) >= 0 for quantity in found.values())
+    result = resource_map({CPU: cores, MEMORY: amount}).resources or {}
+    assert all(milli_value(quantity) >= 0 for quantity in result.values())

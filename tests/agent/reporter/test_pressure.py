@@ -25,25 +25,25 @@ def crowded() -> Pressure:
 
 
 def test_means_of_the_window_without_what_was_not_measured_or_has_left() -> None:
-    found = crowded()
-    assert found.node == pytest.approx({("io", "some"): 0.4, ("io", "full"): 0.1})
-    assert found.throttled == pytest.approx({"a": 0.424, "m": 0.01})
-    assert found.pods["cpu"] == pytest.approx({"a": 0.31, "b": 0.08, "m": 0.02})
-    assert found.pods["io"] == {}
+    result = crowded()
+    assert result.node == pytest.approx({("io", "some"): 0.4, ("io", "full"): 0.1})
+    assert result.throttled == pytest.approx({"a": 0.424, "m": 0.01})
+    assert result.pods["cpu"] == pytest.approx({"a": 0.31, "b": 0.08, "m": 0.02})
+    assert result.pods["io"] == {}
 
 
 def test_report_has_percentages_of_pods_that_waited() -> None:
-    found = extensions(crowded())
+    result = extensions(crowded())
     waited = {"cpuThrottledPercent": 42, "pressurePercent": {"cpu": 31, "memory": 0}}
-    assert found == {"a": waited, "b": {"pressurePercent": {"cpu": 8, "memory": 0}}}
-    assert to_json(pod_metric(pod("a"), {CPU: 1.0, MEMORY: GIB}, found["a"]))["extensions"] == waited
+    assert result == {"a": waited, "b": {"pressurePercent": {"cpu": 8, "memory": 0}}}
+    assert to_json(pod_metric(pod("a"), {CPU: 1.0, MEMORY: GIB}, result["a"]))["extensions"] == waited
 
 
 def test_ten_pods_that_waited_most_are_reported() -> None:
     shares = {f"pod-{number:04d}": LEAST + number / 10_000 for number in range(2000)}
-    found = extensions(Pressure({}, {"cpu": {}, "memory": shares}, {"other": LEAST - 0.001}))
-    assert list(found) == [f"pod-{number:04d}" for number in range(1999, 1999 - MOST_PODS, -1)]
-    assert found["pod-1999"] == {"pressurePercent": {"memory": 25}}
+    result = extensions(Pressure({}, {"cpu": {}, "memory": shares}, {"other": LEAST - 0.001}))
+    assert list(result) == [f"pod-{number:04d}" for number in range(1999, 1999 - MOST_PODS, -1)]
+    assert result["pod-1999"] == {"pressurePercent": {"memory": 25}}
     assert extensions(Pressure({}, {"cpu": {}}, {})) == {}
 
 

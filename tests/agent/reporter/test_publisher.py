@@ -73,11 +73,11 @@ async def test_moved_prediction_is_sent_alone_and_a_changed_condition_with_it(st
 
 async def test_conditions_of_others_are_never_set_back(stage: Stage) -> None:
     for status, ours in (("True", "Ready"), ("False", "Ready"), ("Unknown", "CollectingHistory")):
-        mine = [one for one in stage.conditions() if one["type"] == "Collecting"]
+        mine = [condition for condition in stage.conditions() if condition["type"] == "Collecting"]
         stage.api.edit(status={"conditions": [*mine, {**THEIRS, "status": status}]})
         stage.reports.prediction = PREDICTION if ours == "Ready" else COLLECTING
         await stage.publisher.report()
-        kept = {one["type"]: one for one in stage.conditions()}
+        kept = {condition["type"]: condition for condition in stage.conditions()}
         assert (kept["MidPublished"]["status"], kept["Collecting"]["reason"]) == (status, ours)
     assert ["conditions" in patch for patch in stage.patches()] == [True, False, True, True]  # after a conflict
     assert (stage.publisher.report_status.problem, stage.reports.problems) == ("", [])  # whatever their order is
@@ -241,17 +241,17 @@ async def test_own_reports_are_no_second_reporter(stage: Stage, monkeypatch: pyt
 
     async def patch(path: str, body: dict[str, Any]) -> dict[str, Any]:
         nonlocal sent
-        found = await take(path, body)
+        result = await take(path, body)
         sent += 1
         if sent % 2:
             raise ApiUnavailable("the answer was lost")
-        return found
+        return result
 
     monkeypatch.setattr(stage.api, "patch", patch)
     for _ in range(20):
         stage.time += 61
         await stage.publisher.report()
-        ours = [one for one in stage.conditions() if one["type"] == "Collecting"]
+        ours = [condition for condition in stage.conditions() if condition["type"] == "Collecting"]
         stage.api.edit(status={**stage.status, "conditions": [*ours, THEIRS]})
         stage.reports.prediction = moved(1000 + 500 * (sent % 3))
         await stage.publisher.check()
@@ -280,7 +280,7 @@ async def play(stage: Stage, end: float, at: dict[float, Callable[[], None]]) ->
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 async def test_calm_hour_has_a_full_report_a_minute_at_the_nodes_own_second(stage: Stage) -> None:

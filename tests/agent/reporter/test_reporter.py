@@ -72,18 +72,18 @@ def test_report_and_metrics_show_the_machine(parts: Parts) -> None:
     parts.pipeline.store.append(now, waited)
     parts.pipeline.failing["store"] = "cannot write agent.db: database or disk is full"
     policy = {"predictPolicy": {"coldStartPeriodSeconds": 0, "model": "max", "of": [{"model": "nsigma-v1"}]}}
-    found = parts.reports.full(now, specs.read(policy, DEFAULT), problems=["The spec is odd."])
-    (busy,) = (one for one in found.status["podsMetric"] if one["name"] == uid)
+    result = parts.reports.full(now, specs.read(policy, DEFAULT), problems=["The spec is odd."])
+    (busy,) = (one for one in result.status["podsMetric"] if one["name"] == uid)
     assert 250 <= milli(busy["podUsage"]["resources"]["cpu"]) <= 310
     assert busy["extensions"]["pressurePercent"] == {"memory": 25}
-    message = found.status["conditions"][0]["message"]
+    message = result.status["conditions"][0]["message"]
     assert "The spec is odd." in message
     assert "disk is full" in message
-    assert found.prediction.policy.model == "max"
+    assert result.prediction.policy.model == "max"
     prod = parts.value("usage", **{"class": "prod", "resource": "cpu"})
     assert prod is not None
     assert 0.4 < prod < 0.9
-    assert parts.value("pods", state="warm") == found.prediction.warm
+    assert parts.value("pods", state="warm") == result.prediction.warm
     assert parts.value("node_pressure_ratio", node="n1", resource="cpu", kind="some") == 0.5
 
 
@@ -114,18 +114,18 @@ def test_prediction_without_training_ages_while_usage_stays_fresh(parts: Parts) 
 def test_unlisted_pods_are_prod(machine: RecordedMachine, tmp_path: Path) -> None:
     """What runs and is on no list lowers what is reclaimable, and has its share of every peak."""
     reports, pipeline, _ = recorded_reports(machine, tmp_path, NoPods())
-    found = reports.full(START + machine.now, DEFAULT)
-    classes = {one["name"]: one for one in found.status["prediction"]["classes"]}
+    result = reports.full(START + machine.now, DEFAULT)
+    classes = {cls_["name"]: cls_ for cls_ in result.status["prediction"]["classes"]}
     used = {name: milli(one["usage"]["cpu"]) for name, one in classes.items()}
     peaks = {name: milli(one["peak"]["cpu"]) for name, one in classes.items()}
     assert used["prod"] > 400
     assert used["node"] == pytest.approx(sum(used.values()) - used["node"], abs=len(used))  # each is cut off
     assert peaks["prod"] >= used["prod"]
     assert peaks["node"] >= max(used["node"], peaks["prod"])
-    fast = reports.fast(START + machine.now + 200, DEFAULT, found.prediction)  # of the prediction's moment
-    assert fast.status["prediction"]["classes"] == found.status["prediction"]["classes"]
-    assert {one["priority"] for one in found.status["podsMetric"]} == {"koord-prod"}
-    assert "PodsUnlisted" not in str(found.status["conditions"])  # a moment ago they may have been on their way
+    fast = reports.fast(START + machine.now + 200, DEFAULT, result.prediction)  # of the prediction's moment
+    assert fast.status["prediction"]["classes"] == result.status["prediction"]["classes"]
+    assert {one["priority"] for one in result.status["podsMetric"]} == {"koord-prod"}
+    assert "PodsUnlisted" not in str(result.status["conditions"])  # a moment ago they may have been on their way
     pipeline.close(START)
 
 
@@ -144,8 +144,8 @@ def test_policy_last_requested_stays_in_force(tmp_path: Path) -> None:
 
     def model(reports: ReportBuilder, policy: dict[str, Any] | None) -> tuple[str | None, bool]:
         spec = replace(specs.read({} if policy is None else {"predictPolicy": policy}, DEFAULT), generation=1)
-        found = reports.full(START, spec)
-        return found.prediction.policy.model, "spec.predictPolicy is gone" in found.status["conditions"][0]["message"]
+        result = reports.full(START, spec)
+        return result.prediction.policy.model, "spec.predictPolicy is gone" in result.status["conditions"][0]["message"]
 
     mine = PredictPolicy(model="recent-max")
     with unmeasured(tmp_path, mine) as (reports, _):
@@ -165,9 +165,9 @@ def test_policy_last_requested_stays_in_force(tmp_path: Path) -> None:
 def test_node_never_measured_has_no_time_and_the_reason(tmp_path: Path) -> None:
     with unmeasured(tmp_path) as (reports, pods):
         pods.problem = "the pods of this node cannot be watched: gone away"
-        found = reports.full(START, DEFAULT)
-        assert times(found) == (None, None)
-        collecting, ready = found.status["conditions"]
+        result = reports.full(START, DEFAULT)
+        assert times(result) == (None, None)
+        collecting, ready = result.status["conditions"]
         assert (collecting["status"], collecting["reason"], ready["status"]) == ("False", "NodeNotMeasured", "False")
         assert "The pods of this node cannot be watched: gone away." in collecting["message"]
         assert b"node_used_cpu_cores{" not in reports._metrics.render()

@@ -35,17 +35,17 @@ def test_absent_keys_take_defaults(collect: dict[str, Any] | None, whole: dict[s
 @pytest.mark.parametrize(("seconds", "report", "window"), [(0, 30, 60), (31, 31, 60), (60, 60, 60), (90, 90, 90)])
 def test_report_interval_and_window_have_floors(seconds: int, report: int, window: int) -> None:
     collect = {"aggregateDurationSeconds": seconds, "reportIntervalSeconds": seconds}
-    found = specs.read({"metricCollectPolicy": collect}, specs.default())
-    assert (found.report_interval_seconds, found.window_seconds) == (report, window)
+    result = specs.read({"metricCollectPolicy": collect}, specs.default())
+    assert (result.report_interval_seconds, result.window_seconds) == (report, window)
 
 
 def test_every_part_of_a_good_spec_is_in_force() -> None:
     collect = {"nodeAggregatePolicy": {"durations": ["1m", "90s"]}, "nodeMemoryCollectPolicy": "usageWithPageCache"}
     spec = {"metricCollectPolicy": collect, "predictPolicy": {"model": "max", "checkIntervalSeconds": 7}}
-    found = specs.read(spec, specs.default())
-    assert (found.problem, found.durations_seconds, found.memory_policy) == ("", (60.0, 90.0), "usageWithPageCache")
-    assert (found.report_interval_seconds, found.window_seconds) == (60, 300)
-    assert (found.predict_policy.model, found.predict_policy.check_interval_seconds) == ("max", 7)
+    result = specs.read(spec, specs.default())
+    assert (result.problem, result.durations_seconds, result.memory_policy) == ("", (60.0, 90.0), "usageWithPageCache")
+    assert (result.report_interval_seconds, result.window_seconds) == (60, 300)
+    assert (result.predict_policy.model, result.predict_policy.check_interval_seconds) == ("max", 7)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_every_part_of_a_good_spec_is_in_force() -> None:
 )
 def test_garbage_is_named_and_keeps_the_last_good_value_of_its_part(collect: Any, named: str) -> None:  # noqa: ANN401
     last = specs.read({"metricCollectPolicy": {"reportIntervalSeconds": 45}}, specs.default())
-    found = specs.read({"metricCollectPolicy": collect, "predictPolicy": {"safetyMarginPercent": 3}}, last)
-    assert named in found.problem
-    assert (found.report_interval_seconds, found.predict_policy.safety_margin_percent) == (45, 3)
+    result = specs.read({"metricCollectPolicy": collect, "predictPolicy": {"safetyMarginPercent": 3}}, last)
+    assert named in result.problem
+    assert (result.report_interval_seconds, result.predict_policy.safety_margin_percent) == (45, 3)
 
 
 def test_spec_that_is_none_changes_nothing() -> None:
     default = specs.default()
     assert specs.read(None, default) == default
-    found = specs.read(["a"], default)  # type: ignore[arg-type] # what a server should not send
-    assert (found.problem, found.spec) == ("spec: must be an object, got ['a']", default.spec)
+    result = specs.read(["a"], default)  # type: ignore[arg-type] # what a server should not send
+    assert (result.problem, result.spec) == ("spec: must be an object, got ['a']", default.spec)

@@ -47,12 +47,12 @@ def busy() -> MadeStore:
 )
 def test_usages_are_means_of_the_window(policy: str, memory: float) -> None:
     """Node and pods with page cache when asked for; hot pages are not measured. System and classes always without."""
-    found = measured(busy(), memory_policy=policy)
-    assert found.node == pytest.approx({CPU: 1.5, MEMORY: memory})
-    assert found.pods["a"] == pytest.approx({CPU: 1.0, MEMORY: memory / 1.5})
-    assert found.node_windows[0].statistics[MEMORY].average == pytest.approx(memory)
-    assert found.system == pytest.approx({CPU: 0.2, MEMORY: 20.0})
-    assert found.classes[NODE] == pytest.approx({CPU: 1.5, MEMORY: 150.0})
+    result = measured(busy(), memory_policy=policy)
+    assert result.node == pytest.approx({CPU: 1.5, MEMORY: memory})
+    assert result.pods["a"] == pytest.approx({CPU: 1.0, MEMORY: memory / 1.5})
+    assert result.node_windows[0].statistics[MEMORY].average == pytest.approx(memory)
+    assert result.system == pytest.approx({CPU: 0.2, MEMORY: 20.0})
+    assert result.classes[NODE] == pytest.approx({CPU: 1.5, MEMORY: 150.0})
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,14 @@ def test_pod_needs_both_resources() -> None:
 
 def test_each_window_has_its_own_length() -> None:
     windows = measured(filled(start=START - 300.0, node=[9.0] * 300 + [1.0] * 300)).node_windows
-    assert [one.statistics[CPU].average for one in windows] == pytest.approx([1.0, 5.0])
-    assert [one.statistics[CPU].count for one in windows] == [300, 600]
+    assert [window.statistics[CPU].average for window in windows] == pytest.approx([1.0, 5.0])
+    assert [window.statistics[CPU].count for window in windows] == [300, 600]
 
 
 def test_nothing_measured_is_nothing() -> None:
-    found = measured(MadeStore())
-    assert (found.node, found.system, found.classes, found.pods, found.measured_at) == ({}, {}, {}, {}, None)
-    assert [window.statistics for window in found.node_windows] == [{}, {}]
+    result = measured(MadeStore())
+    assert (result.node, result.system, result.classes, result.pods, result.measured_at) == ({}, {}, {}, {}, None)
+    assert [window.statistics for window in result.node_windows] == [{}, {}]
 
 
 @pytest.mark.parametrize(("memory", "at"), [([1.0] * 300, 300), ([1.0] * 100, 100), ([], 300)])
@@ -114,8 +114,8 @@ def test_long_windows_are_answered_from_minutes(tmp_path: Path) -> None:
             level = (4.0 if number < 22 * 360 else 1.0) + (0.5 if number % 6 == 3 else 0.0)
             store.append(now, [Sample(CPU, NODE, now, level), Sample(CPU, SYS, now, 0.5)])
             store.maintain(now, seconds=0.2)
-        found = measured(store, now + 1.0, durations_seconds=[1800.0, 12 * 3600.0, 24 * 3600.0])
-    half_hour, half_day, day = (window.statistics[CPU] for window in found.node_windows)
+        result = measured(store, now + 1.0, durations_seconds=[1800.0, 12 * 3600.0, 24 * 3600.0])
+    half_hour, half_day, day = (window.statistics[CPU] for window in result.node_windows)
     extra = 0.5 / 6
     assert half_hour.average == pytest.approx(1.0 + extra, abs=1e-3)
     assert half_day.average == pytest.approx((8 * 4.0 + 4.0) / 12 + extra, abs=0.01)

@@ -71,8 +71,8 @@ async def test_output_is_the_one_node_metric_that_is_served(display: Display, ou
 
 async def test_each_report_is_a_line_of_json_until_the_output_is_closed(display: Display) -> None:
     display.out = Output(lines=2)
-    found = [json.loads(line)["kind"] for line in (await shown(display, output="json", once=False)).splitlines()]
-    assert found == ["NodeMetric", "NodeMetric"]
+    result = [json.loads(line)["kind"] for line in (await shown(display, output="json", once=False)).splitlines()]
+    assert result == ["NodeMetric", "NodeMetric"]
     display.out = Output(lines=0)
     assert await shown(display, output="table") == ""
 
@@ -93,7 +93,7 @@ async def test_table_has_node_classes_and_pods_and_says_why_nothing_is_reclaimab
 def test_prediction_without_requests_is_not_ready(display: Display) -> None:
     display.spec = specs.read({"predictPolicy": {"coldStartPeriodSeconds": 0}}, specs.default())
     status = display.node_metric()["status"]
-    (ready,) = (one for one in status["conditions"] if one["type"] == "PredictionReady")
+    (ready,) = (condition for condition in status["conditions"] if condition["type"] == "PredictionReady")
     assert (ready["status"], ready["reason"]) == ("False", "RequestsUnknown")
     assert "reclaimable is 0" in ready["message"]
     assert status["prodReclaimableMetric"]["resource"]["resources"] == {"cpu": "0", "memory": "0"}

@@ -42,7 +42,7 @@ def test_used_is_the_mean_of_the_last_seconds_and_peaks_are_the_models() -> None
     assert row(view.classes, "node").used == {CPU: 1.0, MEMORY: GIB}
     assert [row(view.classes, name).used[CPU] for name in ("system", "prod, 1 pod", "batch")] == [0.25, 0.5, 0.25]
     assert [one.name for one in view.pods] == ["shop/web", "shop/job", "shop/fresh"]
-    assert not any(one.name.strip().startswith(("mid", "free")) for one in view.classes)
+    assert not any(cls_.name.strip().startswith(("mid", "free")) for cls_ in view.classes)
     assert row(view.pods, "shop/web").peak[CPU] == pytest.approx(0.5, rel=0.01)
     whole = prediction.classes[NODE].peak[CPU] / 1000
     assert row(view.classes, "node").peak[CPU] == whole
@@ -100,9 +100,9 @@ def test_table_fits_the_terminal() -> None:
     long = replace(row(view.pods, "shop/web"), name="0b6e1f6e-43c9-4221-9f1b-c2bebdfac73f")
     lines = table(replace(view, pods=(long,)), "vm: " + "cgroup " * 20, [], width=80)
     assert max(map(len, lines)) <= 80
-    (found,) = (line for line in lines if line.startswith("0b6e"))
-    assert "…" in found
-    assert found.endswith("warm")
+    (result,) = (line for line in lines if line.startswith("0b6e"))
+    assert "…" in result
+    assert result.endswith("warm")
     many = replace(view, pods=view.pods[:2] * 50)
     lines = table(many, "vm", ["A note."], height=30)
     assert len(lines) <= 30

@@ -285,9 +285,9 @@ def test_averages_of_seven_days_are_read_without_a_lost_slot() -> None:
     store.five_minutes = known_days(8)
     trainer.train(START + 30.0, store, [pod("a")])
     fill_windows(trainer, store)
-    found = trainer.histories[CPU].windows.averages[trainer.row("a") or 0]
-    assert np.count_nonzero(~np.isnan(found)) == 7 * 288 - 1  # the current slot has too little
-    assert np.nanmax(found) == 8 * 288 - 1
+    result = trainer.histories[CPU].windows.averages[trainer.row("a") or 0]
+    assert np.count_nonzero(~np.isnan(result)) == 7 * 288 - 1  # the current slot has too little
+    assert np.nanmax(result) == 8 * 288 - 1
 
 
 def test_longer_window_gets_older_averages_from_the_store_and_loses_none() -> None:

@@ -85,13 +85,13 @@ def die(nursery: Nursery, order: Order, seconds: float) -> str:
 
 
 def left_behind(folder: Path) -> list[str]:
-    found = []
+    result = []
     for home in sorted(folder.iterdir()):
         with Tsdb.open(home / "t.db", SETTINGS) as store:
             problem, _ = verdict(store, Progress(home))
         if problem:
-            found.append(f"{home.name}: {problem}")
-    return found
+            result.append(f"{home.name}: {problem}")
+    return result
 
 
 def suicides(folder: Path) -> int:

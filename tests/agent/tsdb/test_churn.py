@@ -63,8 +63,8 @@ def test_series_may_come_back(tmp_path: Path) -> None:
             when = now + number * STEP
             store.append(when, [Sample(CPU, "back", when, 2.0), Sample(CPU, "node", when, 6.0)])
             store.maintain(when, seconds=1.0)
-        found = store.window(CPU, "back", START - 2 * STEP, when)
-        assert found.values.tolist() == [1.0, *[2.0] * 79]
+        result = store.window(CPU, "back", START - 2 * STEP, when)
+        assert result.values.tolist() == [1.0, *[2.0] * 79]
         assert len(store.minutes(CPU, START - 2 * STEP, when + STEP)["back"]) == 80
     with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
         assert store.window(CPU, "back", START - 2 * STEP, when).values.tolist() == [1.0, *[2.0] * 79]

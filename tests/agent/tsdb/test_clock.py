@@ -40,8 +40,8 @@ class Settled:
 def _seconds(store: Tsdb, start: float, end: float) -> list[float]:
     window = store.window(CPU, "a", start, end)
     assert np.all(np.diff(window.times) > 0)
-    found: list[float] = (window.times - START).tolist()
-    return found
+    result: list[float] = (window.times - START).tolist()
+    return result
 
 
 def test_clock_set_back_hides_the_future_and_replaces_what_is_recorded_anew(settled: Settled) -> None:

@@ -12,9 +12,9 @@ INTEGERS = hnp.arrays(np.int64, st.integers(1, 200), elements=st.integers(-(2**5
 
 @given(INTEGERS)
 def test_chunks_are_lossless(values: Integers) -> None:
-    (found, same), present = codec.decode(codec.encode([values, values * 0]), 2, len(values))
+    (result, same), present = codec.decode(codec.encode([values, values * 0]), 2, len(values))
     assert present is None
-    assert np.array_equal(found, values)
+    assert np.array_equal(result, values)
     assert not same.any()
 
 
@@ -22,10 +22,10 @@ def test_chunks_are_lossless(values: Integers) -> None:
 def test_series_that_lacks_ticks_keeps_its_own(there: list[bool]) -> None:
     mask = np.array(there)
     values = np.arange(mask.sum(), dtype=np.int64) * 7
-    (found,), present = codec.decode(codec.encode([values], mask), 1, len(mask))
+    (result,), present = codec.decode(codec.encode([values], mask), 1, len(mask))
     assert present is not None
     assert np.array_equal(present, mask)
-    assert np.array_equal(found, values)
+    assert np.array_equal(result, values)
 
 
 @given(st.lists(st.integers(1, 10**7), max_size=300), st.integers(0, 4_000_000_000_000))

@@ -195,9 +195,9 @@ def test_lost_log_tail_costs_the_tail(tmp_path: Path) -> None:
         (home / "t.db").write_bytes(file)
         (home / "t.db-wal").write_bytes(log[:cut] + b"\x5a" * (number % 3) * 5000)
         with Tsdb.open(home / "t.db", SMALL) as store:
-            found = (store.window(CPU, "a", 0, START + 999).times - START).tolist()
-        assert found == list(range(len(found)))
-        assert len(found) >= 100
+            result = (store.window(CPU, "a", 0, START + 999).times - START).tolist()
+        assert result == list(range(len(result)))
+        assert len(result) >= 100
         assert not list(home.glob("*.damaged-*"))
 
 

@@ -47,8 +47,8 @@ def busy(store: Tsdb) -> Iterator[None]:
 
 
 def times(store: Tsdb, entity: str = "a") -> list[float]:
-    found: list[float] = (store.window(CPU, entity, 0, 1e11).times - START).tolist()
-    return found
+    result: list[float] = (store.window(CPU, entity, 0, 1e11).times - START).tolist()
+    return result
 
 
 @pytest.mark.parametrize("outage", [full_disk, read_only, busy])
@@ -92,12 +92,12 @@ def test_long_outage_is_bounded(tmp_path: Path) -> None:
             assert times(store)[-100:] == list(range(250 - store.size().head_ticks, 250))
         now = fill(store, 5, start=START + 250)
         finish(store, now)
-        found = times(store)
-        assert found[:50] == list(range(50))
-        assert found[50:] == list(range(int(found[50]), 255))
-        assert found[50] <= 160
+        result = times(store)
+        assert result[:50] == list(range(50))
+        assert result[50:] == list(range(int(result[50]), 255))
+        assert result[50] <= 160
     with Tsdb.open(tmp_path / "t.db", SMALL) as store:
-        assert times(store) == found
+        assert times(store) == result
 
 
 def test_pods_that_left_in_an_outage_are_forgotten(tmp_path: Path) -> None:

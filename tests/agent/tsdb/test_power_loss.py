@@ -27,11 +27,11 @@ def _left(folder: Path) -> tuple[int, int]:
     """The last tick and what was learned, of a database that must be sound and without a hole."""
     with Tsdb.open(folder / "t.db", SETTINGS) as store:
         assert store.size().set_aside == 0, "the file had to be set aside"
-        found = store.window(CPU, "node", START - 1, START + TICKS)
+        result = store.window(CPU, "node", START - 1, START + TICKS)
         learned = int(store.load_checkpoints().get("learned", b"-1"))
-    numbers = np.rint(found.times - START).astype(int).tolist()
+    numbers = np.rint(result.times - START).astype(int).tolist()
     assert numbers == list(range(len(numbers)))
-    assert np.rint(found.values * 1000).astype(int).tolist() == numbers
+    assert np.rint(result.values * 1000).astype(int).tolist() == numbers
     with DatabaseReader.open(folder / "t.db") as database:
         verdict = verify(database)
         assert verdict.is_sound, verdict.findings

@@ -144,8 +144,8 @@ def test_clock_needs_a_day(blocks: list[tuple[float, float]], expected: float | 
     lengths = ends - starts
     since = np.cumsum(lengths[::-1])[::-1] - lengths
     table = [np.rint(one * DAY_MS).astype(np.int64) for one in (starts, ends, since)]
-    found = trusted_now(int(ends.max(initial=9.0) * DAY_MS), *table)
-    assert found == pytest.approx(-(1 << 62) if expected is None else expected * DAY_MS)
+    result = trusted_now(int(ends.max(initial=9.0) * DAY_MS), *table)
+    assert result == pytest.approx(-(1 << 62) if expected is None else expected * DAY_MS)
 
 
 def test_bad_settings_are_named() -> None:

@@ -8,7 +8,11 @@ MIB = 1 << 20
 
 
 def samples(now: float, cpu: float = 0.5, entities: tuple[str, ...] = ("node", "a")) -> list[Sample]:
-    return [Sample(metric, one, now, value) for one in entities for metric, value in ((CPU, cpu), (MEMORY, 64.0 * MIB))]
+    return [
+        Sample(metric, entity, now, value)
+        for entity in entities
+        for metric, value in ((CPU, cpu), (MEMORY, 64.0 * MIB))
+    ]
 
 
 def fill(store: Tsdb, ticks: int, start: float = START, *, step: float = 1.0, maintain: bool = True) -> float:

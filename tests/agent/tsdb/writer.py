@@ -114,10 +114,10 @@ def verdict(store: Tsdb, progress: Progress) -> tuple[str, int]:
         windows, minutes = store.windows(metric, 0, 1e11), store.minutes(metric, 0, 1e11)
         for entity in ENTITIES:
             series, points = windows.get(entity), minutes.get(entity)
-            found = [("samples", series.times if series else NOTHING, series.values if series else NOTHING, RAW_TICKS)]
+            result = [("samples", series.times if series else NOTHING, series.values if series else NOTHING, RAW_TICKS)]
             if points is not None:
-                found.append(("minutes", points.starts_ms / 1000, points.highest, MINUTE_TICKS))
-            for what, times, values, keep in found:
+                result.append(("minutes", points.starts_ms / 1000, points.highest, MINUTE_TICKS))
+            for what, times, values, keep in result:
                 if problem := _differs(metric, entity, times, values, last, keep):
                     return f"{what} of {metric} of {entity}: {problem}", last
             if points is not None and not (np.all(points.count == 1) and np.allclose(points.average, points.highest)):
@@ -126,14 +126,14 @@ def verdict(store: Tsdb, progress: Progress) -> tuple[str, int]:
 
 
 def _differs(metric: str, entity: str, times: Floats, values: Floats, last: int, keep: int) -> str:
-    found = (times - START) / STEP
-    first = int(found[0]) if len(found) else last + 1
+    result = (times - START) / STEP
+    first = int(result[0]) if len(result) else last + 1
     selector = [number for number in range(first, last + 1) if has(entity, number)]
     needed = [number for number in range(max(last - keep + 1, 0), last + 1) if has(entity, number)]
     if needed and first > needed[0]:
         return f"begins at {first}, must have {needed[0]}"
-    if found.tolist() != selector:
-        return f"has {len(found)} ticks from {first} to {last}, must have {len(selector)}"
+    if result.tolist() != selector:
+        return f"has {len(result)} ticks from {first} to {last}, must have {len(selector)}"
     if values.tolist() != [value(metric, entity, number) for number in selector]:
         return "has other values"
     return ""

@@ -61,7 +61,7 @@ class _Loop:
         raise AssertionError("pods come and go without end")
 
     def _tried(self, pod: QuotaPod) -> bool:
-        """Whether a pod was placed, others having been evicted for it if need be."""
+        """Return whether a pod was placed, others having been evicted for it if need be."""
         fitting = FitModel(pod, self.cluster, self.cluster.nominations(NOW))
         if refusal(pod, self.cluster.ledger, self.cluster.nominations(NOW)) is None:
             roomy = [node for node in self.cluster.nodes if fitting.misfit(node, frozenset()) is None]
@@ -132,20 +132,20 @@ def _preempt(vector: Json) -> dict[str, Any]:
     fitting, situation = FitModel(pod, cluster, claims), PreemptionContext.of(pod, cluster, NOW)
     statuses = vector.get("filterStatuses") or {}
     nodes = sorted(name for name in cluster.nodes if statuses.get(name) != UNRESOLVABLE)
-    found = [select_victims(situation, name, fitting.misfit) for name in nodes]
-    candidates = [each for each in found if isinstance(each, Candidate)]
-    rejected = [each for each in found if isinstance(each, Rejected)]
+    result = [select_victims(situation, name, fitting.misfit) for name in nodes]
+    candidates = [each for each in result if isinstance(each, Candidate)]
+    rejected = [each for each in result if isinstance(each, Rejected)]
     codes = {each.node: _code(each, fitting.unresolvable(each.node)) for each in rejected}
     nominated = statuses.get(pod.nominated)
     return {
         "preFilter": _pre_filter(pod, refusal(pod, cluster.ledger, claims)),
         "candidates": [
             {
-                "node": each.node,
-                "victims": [victim.key for victim in each.victims],
-                "numPDBViolations": each.violations,
+                "node": candidate.node,
+                "victims": [victim.key for victim in candidate.victims],
+                "numPDBViolations": candidate.violations,
             }
-            for each in candidates
+            for candidate in candidates
         ],
         "rejectedNodes": {each.node: {"code": codes[each.node], "message": each.reason} for each in rejected},
         "postFilter": _post_filter(ineligible(pod, cluster, NOW, nominated), candidates, rejected, len(cluster.nodes)),
@@ -182,8 +182,8 @@ def _post_filter(
         return {"code": "Error", "message": message, "nominatedNode": None, "deleted": []}
     counts = Counter(reason for each in rejected for reason in each.reason.split(", "))
     counts[_UNHELPFUL] += nodes - len(rejected)
-    told = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items() if count))
-    message = f"0/{nodes} nodes are available: {told}."
+    texts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items() if count))
+    message = f"0/{nodes} nodes are available: {texts}."
     return {"code": "Unschedulable", "message": message, "nominatedNode": "", "deleted": []}
 
 

@@ -53,10 +53,10 @@ def _joined(*parts: str) -> str:
 def _place(file: str, version: int) -> tuple[str, str]:
     """Hierarchy and file of the cgroup version, for a file that is named as in version 1."""
     pressure = [f"{resource}-pressure" for resource in ("cpu", "memory", "io")]
-    found = next((what for what in (*cgroup_files.FILES, *pressure) if place(what, 1)[1] == file), None)
-    if found is None:
+    result = next((what for what in (*cgroup_files.FILES, *pressure) if place(what, 1)[1] == file), None)
+    if result is None:
         raise UnsupportedVectorError(f"we do not read {file}")
-    return place(found, version)
+    return place(result, version)
 
 
 def _pod_cgroup_file(vector: dict[str, Any]) -> dict[str, Any]:
@@ -74,34 +74,34 @@ def _container_cgroup_file(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _throttling(text: str, version: int) -> dict[str, Any]:
-    found = cgroup_files.throttling(text, version)
+    result = cgroup_files.throttling(text, version)
     return {
-        "nrPeriods": found.periods,
-        "nrThrottled": found.throttled,
-        "throttledNanoseconds": found.throttled_nanoseconds,
+        "nrPeriods": result.periods,
+        "nrThrottled": result.throttled,
+        "throttledNanoseconds": result.throttled_nanoseconds,
     }
 
 
 def _cpu_stat(text: str, version: int) -> dict[str, Any]:
-    found = cgroup_files.throttling(text, version)
+    result = cgroup_files.throttling(text, version)
     return {
         "usageUsec": cgroup_files.cpu_usage_nanoseconds(text, version) // 1000,
-        "nrPeriods": found.periods,
-        "nrThrottled": found.throttled,
-        "throttledUsec": found.throttled_nanoseconds // 1000,
+        "nrPeriods": result.periods,
+        "nrThrottled": result.throttled,
+        "throttledUsec": result.throttled_nanoseconds // 1000,
     }
 
 
 def _memory_stat(text: str, version: int) -> dict[str, Any]:
-    found = cgroup_files.memory_stat(text, version)
+    result = cgroup_files.memory_stat(text, version)
     return {
-        "inactiveAnon": found.inactive_anon,
-        "activeAnon": found.active_anon,
-        "unevictable": found.unevictable,
-        "inactiveFile": found.inactive_file,
-        "activeFile": found.active_file,
-        "usage": found.used_bytes,
-        "usageWithPageCache": found.used_with_page_cache_bytes,
+        "inactiveAnon": result.inactive_anon,
+        "activeAnon": result.active_anon,
+        "unevictable": result.unevictable,
+        "inactiveFile": result.inactive_file,
+        "activeFile": result.active_file,
+        "usage": result.used_bytes,
+        "usageWithPageCache": result.used_with_page_cache_bytes,
     }
 
 
@@ -150,13 +150,13 @@ def _file(vector: Mapping[str, Any], what: str) -> str | None:
 
 def _pressure(vector: Mapping[str, Any]) -> dict[str, Any]:
     """Time that tasks were stalled, by resource: what we make pressure of."""
-    found = {
+    result = {
         name: _parsed(lambda text, _: procfs.pressure_totals(text), _file(vector, f"{name}-pressure"), 0)
         for name in ("cpu", "memory", "io")
     }
-    if any(one["error"] for one in found.values()):
+    if any(one["error"] for one in result.values()):
         return {"error": True, "value": None}
-    return {"error": False, "value": {name: one["value"] for name, one in found.items()}}
+    return {"error": False, "value": {name: one["value"] for name, one in result.items()}}
 
 
 def _parsed(parse: Callable[[str, int], Any], text: str | None, version: int) -> dict[str, Any]:
@@ -198,14 +198,14 @@ def _meminfo(vector: dict[str, Any]) -> dict[str, Any]:
     if vector["content"] is None:  # the file is not there
         return {"error": True, "value": None}
     try:
-        found, amounts = procfs.meminfo(vector["content"]), procfs.meminfo_kilobytes(vector["content"])
+        result, amounts = procfs.meminfo(vector["content"]), procfs.meminfo_kilobytes(vector["content"])
     except Malformed:
         return {"error": True, "value": None}
     named = {_MEMINFO_NAMES.get(name, name): amount for name, amount in amounts.items()}
     used = {
-        "memTotalBytes": found.total_bytes,
-        "usageBytes": found.used_bytes,
-        "usageWithPageCacheBytes": found.used_with_page_cache_bytes,
+        "memTotalBytes": result.total_bytes,
+        "usageBytes": result.used_bytes,
+        "usageWithPageCacheBytes": result.used_with_page_cache_bytes,
     }
     return {"error": False, "value": {**named, **used}}
 
@@ -264,10 +264,10 @@ def _detect_driver_from_cgroup_name(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse_pod_id(vector: dict[str, Any]) -> dict[str, Any]:
-    found = cgroup_names.pod_uid(vector["basename"], vector["driver"])
-    return {"error": found is None, "id": found}
+    result = cgroup_names.pod_uid(vector["basename"], vector["driver"])
+    return {"error": result is None, "id": result}
 
 
 def _parse_container_id(vector: dict[str, Any]) -> dict[str, Any]:
-    found = cgroup_names.container_id(vector["basename"], vector["driver"])
-    return {"error": found is None, "id": found}
+    result = cgroup_names.container_id(vector["basename"], vector["driver"])
+    return {"error": result is None, "id": result}

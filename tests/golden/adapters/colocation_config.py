@@ -40,9 +40,9 @@ def config_of(data: Mapping[str, Any] | None) -> ColocationConfig:
 def _complete(config: ColocationConfig) -> Json:
     """The cluster's strategy with every default, and each entry laid over it."""
     alone = replace(config, node_configs=None)
-    found = to_json(effective_strategy(alone).strategy)
+    result = to_json(effective_strategy(alone).strategy)
     entries = [_entry(alone, entry) for entry in config.node_configs or ()]
-    return {**found, "nodeConfigs": entries} if entries else found
+    return {**result, "nodeConfigs": entries} if entries else result
 
 
 def _entry(cluster: ColocationConfig, entry: NodeStrategy) -> Json:
@@ -72,8 +72,8 @@ async def _refusals(text: str | None) -> list[str] | None:
     keeper = ConfigReconciler(world.run)
     keeper.observe({"metadata": {"name": "c"}, "data": {} if text is None else {CONFIG_MAP_KEY: text}})
     await keeper.reconcile()
-    told = [event for event in world.api.written("POST", "/events") if event["reason"] in _THEIR_NAMES]
-    return [f"{event['type']}/{_THEIR_NAMES[event['reason']]}" for event in told] or None
+    texts = [event for event in world.api.written("POST", "/events") if event["reason"] in _THEIR_NAMES]
+    return [f"{event['type']}/{_THEIR_NAMES[event['reason']]}" for event in texts] or None
 
 
 def _get_node_strategy(vector: Json) -> Json:
@@ -113,8 +113,8 @@ def _webhook_profile_names(vector: Json) -> Json:
         {**({"name": profile["name"]} if profile.get("name") else {}), "nodeSelector": {"matchLabels": {"n": str(n)}}}
         for n, profile in enumerate(vector.get("profiles") or ())
     ]
-    told = review(json.dumps({"nodeConfigs": entries}))
-    return {"error": bool(vector.get("nameCheckEnabled")) and bool(told.refusals() or told.warnings)}
+    texts = review(json.dumps({"nodeConfigs": entries}))
+    return {"error": bool(vector.get("nameCheckEnabled")) and bool(texts.refusals() or texts.warnings)}
 
 
 def _webhook_node_conflict(vector: Json) -> Json:

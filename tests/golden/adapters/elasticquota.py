@@ -92,8 +92,8 @@ def _reserve_resource(vector: Json) -> dict[str, Any]:
 
 def _over(vector: Json, kind: str) -> dict[str, Any]:
     compare = over_max_with if kind == "max" else over_min_with
-    found = compare(amounts_of(vector.get("used")), _bound(vector.get(kind), kind), amounts_of(vector["podRequest"]))
-    return {"over": bool(found)}
+    result = compare(amounts_of(vector.get("used")), _bound(vector.get(kind), kind), amounts_of(vector["podRequest"]))
+    return {"over": bool(result)}
 
 
 def _used_over_min(vector: Json) -> dict[str, Any]:

@@ -26,12 +26,12 @@ def _bank(options: Mapping[str, Any]) -> HistogramBank:
 def _options(vector: dict[str, Any]) -> dict[str, Any]:
     buckets = _buckets(vector["options"])
     values = vector.get("findBucketValues", [])
-    found = buckets.find(np.array(values, dtype=np.float64))
+    result = buckets.find(np.array(values, dtype=np.float64))
     return {
         "epsilon": buckets.epsilon,
         "numBuckets": len(buckets.starts),
         "bucketStarts": [[index, float(buckets.starts[index])] for index in vector.get("bucketStartIndexes", ())],
-        "findBucket": [[value, int(index)] for value, index in zip(values, found, strict=True)],
+        "findBucket": [[value, int(index)] for value, index in zip(values, result, strict=True)],
     }
 
 
@@ -107,8 +107,8 @@ def _text(reference: float) -> str | None:
 def _save_checkpoint(bank: HistogramBank, _step: Mapping[str, Any]) -> dict[str, Any]:
     saved = bank.export(0)
     weights = Exact({str(index): weight for index, weight in saved.bucket_weights.items()})
-    found = {"bucketWeights": weights, "totalWeight": saved.total_weight, "referenceTimestamp": _text(saved.reference)}
-    return {"checkpoint": found}
+    result = {"bucketWeights": weights, "totalWeight": saved.total_weight, "referenceTimestamp": _text(saved.reference)}
+    return {"checkpoint": result}
 
 
 def _load_checkpoint(bank: HistogramBank, step: Mapping[str, Any]) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def _cache(vector: Json) -> Json:
 
 
 def _deliver(cache: ClusterCache, event: Json, now: float) -> None:
-    """One event. An extender sees a reservation as the binding that follows, and its end as the pod's end there."""
+    """An event. An extender sees a reservation as the binding that follows, and its end as the pod's end there."""
     pod: Any = event.get("pod")
     match event["type"]:
         case "nodeMetricUpsert":

@@ -66,8 +66,8 @@ def _lists(answer: Answer) -> dict[str, Any]:
 def _signalfx_all_hosts(vector: dict[str, Any]) -> dict[str, Any]:
     metrics: dict[str, list[Any]] = {}
     for kind in (CPU, MEMORY):
-        found, _ = signal_fx.decode(kind, vector["metricPayload"], vector["metadataPayload"])
-        for host, mean in found.items():
+        result, _ = signal_fx.decode(kind, vector["metricPayload"], vector["metadataPayload"])
+        for host, mean in result.items():
             metrics.setdefault(host, []).append(mean)
     return {"metrics": metrics}
 

@@ -107,18 +107,18 @@ def _fit_from_metrics(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _resource_data(vector: dict[str, Any]) -> dict[str, Any]:
-    found = statistic(vector["metrics"], _TYPES[vector["resource"]])
+    result = statistic(vector["metrics"], _TYPES[vector["resource"]])
     return {
-        "avg": found.average if found else 0.0,
-        "std": found.stdev if found else 0.0,
-        "valid": found is not None,
+        "avg": result.average if result else 0.0,
+        "std": result.stdev if result else 0.0,
+        "valid": result is not None,
     }
 
 
 def _resource_stats(vector: dict[str, Any]) -> dict[str, Any]:
     resource = vector["resource"]
-    found = statistic(vector["metrics"], _TYPES[resource])
-    if found is None:
+    result = statistic(vector["metrics"], _TYPES[resource])
+    if result is None:
         return {"valid": False}
     allocatable = (vector["node"].get("status") or {}).get("allocatable") or {}
     capacity = units(resource, allocatable.get(resource, "0")) / _PER_UNIT[resource]
@@ -127,8 +127,8 @@ def _resource_stats(vector: dict[str, Any]) -> dict[str, Any]:
         "valid": True,
         "capacity": capacity,
         "req": request / _PER_UNIT[resource],
-        "usedAvg": float(used(found.average, capacity)),
-        "usedStdev": float(used(found.stdev, capacity)),
+        "usedAvg": float(used(result.average, capacity)),
+        "usedStdev": float(used(result.stdev, capacity)),
     }
 
 
@@ -171,7 +171,7 @@ def _compute_risk(vector: dict[str, Any]) -> dict[str, Any]:
     mean, deviation, known = (record[key][0].tolist() for key in ("mean", "deviation", "known"))
     amounts = [part[:, 0].tolist() for part in there]
     columns = zip(mean, deviation, *amounts, strict=True)
-    load = np.array([[load_risk(*column) if told else 0.0] for told, column in zip(known, columns, strict=True)])
+    load = np.array([[load_risk(*column) if texts else 0.0] for texts, column in zip(known, columns, strict=True)])
     risk = world.plugin.risk(Totals(given["nodeRequest"], given["nodeLimit"], capacity), load)
     return {"risk": float(risk[RESOURCES.index(vector["resource"]), 0])}
 
@@ -182,7 +182,7 @@ def _scored(vector: dict[str, Any]) -> list[tuple[str, int]]:
         world.put(each["node"], each.get("pods") or ())
     now = world.watch(vector.get("watcher"))
     pod: PodRequest = world.cache.read(vector["pod"])
-    nodes = world.look([each["node"]["metadata"]["name"] for each in vector["nodes"]], now)
+    nodes = world.look([node["node"]["metadata"]["name"] for node in vector["nodes"]], now)
     return list(zip(nodes.names, world.plugin.score(pod, nodes).tolist(), strict=True))
 
 

@@ -44,7 +44,8 @@ def _metric(short: Mapping[str, Any] | None) -> Json | None:
     status["nodeMetric"] = {name: {"resources": short.get(name)} for name in ("nodeUsage", "systemUsage")}
     status["prodReclaimableMetric"] = {"resource": {"resources": short.get("prodReclaimable")}}
     status["hostApplicationMetric"] = [
-        {**each, "usage": {"resources": each.get("usage")}} for each in short.get("hostApplications") or ()
+        {**application, "usage": {"resources": application.get("usage")}}
+        for application in short.get("hostApplications") or ()
     ]
     status["podsMetric"] = [
         {**each, "podUsage": {"resources": each.get("usage")}} for each in short.get("podsMetric") or ()
@@ -73,8 +74,10 @@ def _facts(vector: Mapping[str, Any], **strategy: Any) -> NodeInputs:  # noqa: A
 
 def _items(result: Result) -> list[Json]:
     if result.degraded:
-        return [{"name": each.mid_name, "reset": True} for each in Resource]
-    return [{"name": each.mid_name, "reset": False, "quantity": result.calculated[each]} for each in Resource]
+        return [{"name": resource.mid_name, "reset": True} for resource in Resource]
+    return [
+        {"name": resource.mid_name, "reset": False, "quantity": result.calculated[resource]} for resource in Resource
+    ]
 
 
 def _calculate(vector: Json) -> Json:
@@ -100,10 +103,10 @@ def _is_colocation_disabled(vector: Json) -> Json:
 
 
 def _node_reservation_from_annotation(vector: Json) -> Json:
-    found = reserved_by_annotation(_node({"annotations": vector.get("annotations") or {}}))
-    if found.cpu is None and found.memory is None:
+    result = reserved_by_annotation(_node({"annotations": vector.get("annotations") or {}}))
+    if result.cpu is None and result.memory is None:
         return {"resources": None}
-    return {"resources": _quantities(found.cpu, found.memory)}
+    return {"resources": _quantities(result.cpu, result.memory)}
 
 
 def _node_reservation_from_kubelet(vector: Json) -> Json:
@@ -112,12 +115,12 @@ def _node_reservation_from_kubelet(vector: Json) -> Json:
     result = calculate(_facts({"node": node, "nodeMetric": nothing}))
     if result.degraded:
         return {"resources": _quantities(0, 0)}
-    return {"resources": _quantities(*(result.term("reserved", each).value for each in Resource))}
+    return {"resources": _quantities(*(result.term("reserved", resource).value for resource in Resource))}
 
 
 def _quantities(milli_cores: int | None, amount: int | None) -> Json:
-    found = {} if milli_cores is None else {"cpu": Amount.of(f"{milli_cores}m")}
-    return found if amount is None else {**found, "memory": Amount.of(amount)}
+    result = {} if milli_cores is None else {"cpu": Amount.of(f"{milli_cores}m")}
+    return result if amount is None else {**result, "memory": Amount.of(amount)}
 
 
 def _with_mid(*nodes: Mapping[str, Any] | None) -> list[Json]:
@@ -138,15 +141,15 @@ def _lists(nodes: list[Json]) -> list[Any]:
 
 
 def _writes(vector: Json, strategy: Mapping[str, Any], written_at: float | None) -> bool:
-    """Whether the decision is to write; each resource is asked for by itself, as the peer does."""
+    """Return whether the decision is to write; each resource is asked for by itself, as the peer does."""
     old, new = _with_mid(vector.get("oldNode"), vector.get("newNode"))
     in_force = StrategyInputs.of(from_json(ColocationStrategy, {**strategy, "midIncreaseHoldSeconds": 0}))
     offered = publish.published_amounts(old)
-    for each in Resource:
-        wanted = (new["status"].get("allocatable") or {}).get(each.mid_name)
+    for resource in Resource:
+        wanted = (new["status"].get("allocatable") or {}).get(resource.mid_name)
         desired = None if wanted is None else Amounts(value(wanted), value(wanted))
         memory = publish.PublishState(written_at)
-        if each in publish.decide(offered, desired, in_force, memory, _NOW).writes:
+        if resource in publish.decide(offered, desired, in_force, memory, _NOW).writes:
             return True
     return False
 
@@ -176,10 +179,10 @@ def _is_quantity_diff(vector: Json) -> Json:
 def _prepare_node(vector: Json) -> Json:
     calculated, resets = vector.get("calculated") or {}, vector.get("resets") or {}
     writes = {
-        each: None
-        if resets.get(each.mid_name) or calculated.get(each.mid_name) is None
-        else value(calculated[each.mid_name])
-        for each in Resource
+        resource: None
+        if resets.get(resource.mid_name) or calculated.get(resource.mid_name) is None
+        else value(calculated[resource.mid_name])
+        for resource in Resource
     }
     status = merge(_node(vector.get("node")), publish.status_patch(writes))["status"]
     lists = {

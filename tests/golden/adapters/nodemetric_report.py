@@ -48,11 +48,11 @@ def _percentile(vector: dict[str, Any]) -> dict[str, Any]:
 def _aggregate(vector: dict[str, Any]) -> dict[str, Any]:
     values = np.array(vector["values"], dtype=np.float64)
     try:
-        found = aggregate.statistics(np.arange(values.size, dtype=np.float64), values)
+        result = aggregate.statistics(np.arange(values.size, dtype=np.float64), values)
     except aggregate.NoSamplesError:
         return {"error": True, "count": values.size}
     names = ("p50", "p90", "p95", "p99", "last", "count")
-    return {"avg": found.average, **{name: getattr(found, name) for name in names}}
+    return {"avg": result.average, **{name: getattr(result, name) for name in names}}
 
 
 def _aggregate_cold_start(vector: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _collected(mean: Mapping[str, float], windows: Sequence[Window], name: str) 
     if name == "avg":
         usage = mean
     elif name in aggregate.PERCENTILES:
-        usage = {resource: getattr(found, name) for resource, found in known.items()}
+        usage = {resource: getattr(result, name) for resource, result in known.items()}
     else:
         raise UnsupportedVectorError(f"usage is not reported as {name}")
     return {
@@ -120,23 +120,23 @@ def _collected(mean: Mapping[str, float], windows: Sequence[Window], name: str) 
 
 
 def _collect_node(vector: dict[str, Any]) -> dict[str, Any]:
-    found = _usages(vector)
-    return _collected(found.node, found.node_windows, vector["aggregate"])
+    result = _usages(vector)
+    return _collected(result.node, result.node_windows, vector["aggregate"])
 
 
 def _collect_system(vector: dict[str, Any]) -> dict[str, Any]:
-    found = _usages(vector)
-    return _collected(found.system, found.system_windows, vector["aggregate"])
+    result = _usages(vector)
+    return _collected(result.system, result.system_windows, vector["aggregate"])
 
 
 def _collect_pod(vector: dict[str, Any]) -> dict[str, Any]:
     if vector["aggregate"] != "avg":
         raise UnsupportedVectorError(f"a pod's usage is reported as an average, not as {vector['aggregate']}")
     pod = pod_ref(kubernetes_pod(vector["pod"]) or {})
-    found = _usages(vector, (pod,))
-    if pod.uid not in found.pods:
+    result = _usages(vector, (pod,))
+    if pod.uid not in result.pods:
         return {"error": True, "podMetric": None}
-    metric = pod_metric(pod, found.pods[pod.uid])
+    metric = pod_metric(pod, result.pods[pod.uid])
     return {
         "error": False,
         "podMetric": {
@@ -225,10 +225,10 @@ def _pod_cpu(vector: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 def _pod_memory(text: str, version: int) -> dict[str, Any]:
     try:
-        found = cgroup_files.memory_stat(text, version)
+        result = cgroup_files.memory_stat(text, version)
     except Malformed:
         return {"memory": None, "memoryWithPageCache": None}
-    return {"memory": found.used_bytes, "memoryWithPageCache": found.used_with_page_cache_bytes}
+    return {"memory": result.used_bytes, "memoryWithPageCache": result.used_with_page_cache_bytes}
 
 
 OPERATIONS: Final[Mapping[str, Adapter]] = {

@@ -19,10 +19,10 @@ def plugin_of(vector: Mapping[str, Any]) -> NodeResourcesAllocatable:
 
 def error_of(plugin: NodeResourcesAllocatable) -> str | None:
     """What is wrong with the arguments, as Kubernetes joins it."""
-    told = list(dict.fromkeys(f"{problem.field}: {problem.message}" for problem in plugin.problems()))
-    if not told:
+    texts = list(dict.fromkeys(f"{problem.field}: {problem.message}" for problem in plugin.problems()))
+    if not texts:
         return None
-    return told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def _validate(vector: dict[str, Any]) -> dict[str, Any]:

@@ -215,10 +215,10 @@ def _percentiles(trainer: Trainer, entity: str) -> dict[str, Any]:
 
 
 def _amounts(parts: Mapping[str, Mapping[str, PercentileEstimate]], name: str, what: str) -> dict[str, Any]:
-    found = {metric: getattr(by_name[name], what) for metric, by_name in parts.items()}
-    if any(amount is None for amount in found.values()):
+    result = {metric: getattr(by_name[name], what) for metric, by_name in parts.items()}
+    if any(amount is None for amount in result.values()):
         return {"error": True}
-    return {metric: _amount(metric, amount) for metric, amount in found.items()}
+    return {metric: _amount(metric, amount) for metric, amount in result.items()}
 
 
 def _amount(metric: str, amount: float) -> Amount:
@@ -234,8 +234,8 @@ def _key(name: str, what: str) -> str:
 
 
 def _mask(values: Any) -> BoolArray:  # noqa: ANN401 - anything that gives truths
-    found: BoolArray = np.fromiter(values, dtype=np.bool_)
-    return found
+    result: BoolArray = np.fromiter(values, dtype=np.bool_)
+    return result
 
 
 OPERATIONS: Final[Mapping[str, Adapter]] = {

@@ -16,8 +16,8 @@ def _built(name: str, arguments: object) -> dict[str, Any]:
         plugin = decode(pkgutil.resolve_name(PLUGINS[name]), arguments or {}, "args").defaulted()
     except ArgumentError as error:
         return {"valid": False, "error": str(error)}
-    told = [f"{problem.field}: {problem.message}" for problem in plugin.problems()]
-    return {"valid": not told, "error": "; ".join(told) or None, "args": encode(plugin)}
+    texts = [f"{problem.field}: {problem.message}" for problem in plugin.problems()]
+    return {"valid": not texts, "error": "; ".join(texts) or None, "args": encode(plugin)}
 
 
 def _defaults(vector: dict[str, Any]) -> dict[str, Any]:

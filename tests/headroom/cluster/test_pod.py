@@ -18,15 +18,15 @@ def _requests(**spec: Any) -> dict[str, Fraction]:  # noqa: ANN401
 
 
 def test_containers_add_up() -> None:
-    found = _requests(containers=[_container({"cpu": "500m"}), _container({"cpu": 1, "memory": "1Gi"}), {}])
-    assert found == {"cpu": Fraction(3, 2), "memory": 2**30}
+    result = _requests(containers=[_container({"cpu": "500m"}), _container({"cpu": 1, "memory": "1Gi"}), {}])
+    assert result == {"cpu": Fraction(3, 2), "memory": 2**30}
 
 
 def test_init_phase_counts_as_maximum() -> None:
     """The largest init container counts where it is more than all containers together."""
     init = [_container({"cpu": "3", "memory": "1Gi"}), _container({"cpu": "1"})]
-    found = _requests(containers=[_container({"cpu": "2", "memory": "2Gi"})], initContainers=init)
-    assert found == {"cpu": 3, "memory": 2 * 2**30}
+    result = _requests(containers=[_container({"cpu": "2", "memory": "2Gi"})], initContainers=init)
+    assert result == {"cpu": 3, "memory": 2 * 2**30}
 
 
 def test_sidecars_stay() -> None:
@@ -39,7 +39,7 @@ def test_sidecars_stay() -> None:
 
 
 def _steps(sidecars: int) -> int:
-    """How many calls it takes to add up a pod of so many sidecars, no two of which ask for the same."""
+    """Return how many calls it takes to add up a pod of so many sidecars, no two of which ask for the same."""
     init = [_container({f"a.b/{each}": "1"}, restartPolicy="Always") for each in range(sidecars)]
     steps = 0
 
@@ -80,19 +80,19 @@ def test_only_what_is_asked_about_is_read(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_pod_level_overrides() -> None:
     """Pod-level amounts replace the sum for CPU, memory and huge pages, and overhead is added."""
-    found = _requests(
+    result = _requests(
         containers=[_container({"cpu": "1", "nvidia.com/gpu": "1"})],
         resources={"requests": {"cpu": "3", "hugepages-2Mi": "2Mi", "nvidia.com/gpu": "7"}},
         overhead={"cpu": "100m"},
     )
-    assert found == {"cpu": Fraction(31, 10), "hugepages-2Mi": 2 * 2**20, "nvidia.com/gpu": 1}
+    assert result == {"cpu": Fraction(31, 10), "hugepages-2Mi": 2 * 2**20, "nvidia.com/gpu": 1}
 
 
 def test_overhead_needs_a_limit() -> None:
     """Overhead is added to a limit, and makes none where there is none."""
     limited = {"resources": {"limits": {"cpu": "1"}}}
-    found = pods.pod_limits({"spec": {"containers": [limited], "overhead": {"cpu": "100m", "memory": "1Mi"}}})
-    assert found == {"cpu": Fraction(11, 10)}
+    result = pods.pod_limits({"spec": {"containers": [limited], "overhead": {"cpu": "100m", "memory": "1Mi"}}})
+    assert result == {"cpu": Fraction(11, 10)}
 
 
 def test_absent_is_not_zero() -> None:
@@ -119,9 +119,9 @@ containers = st.lists(
 @given(containers, containers, amounts)
 def test_requests_cover_every_phase(main: list[Any], init: list[Any], overhead: dict[str, int]) -> None:
     """What is set aside is enough for all containers with all sidecars, and for every init container."""
-    found = pods.pod_requests({"spec": {"containers": main, "initContainers": init, "overhead": overhead}})
+    result = pods.pod_requests({"spec": {"containers": main, "initContainers": init, "overhead": overhead}})
     running = main + [container for container in init if "restartPolicy" in container]
-    for name, amount in found.items():
+    for name, amount in result.items():
         alone = [container["resources"]["requests"].get(name, 0) for container in init]
         together = sum(container["resources"]["requests"].get(name, 0) for container in running)
         assert amount >= max([together, *alone]) + overhead.get(name, 0)

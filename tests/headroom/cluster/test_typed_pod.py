@@ -132,11 +132,11 @@ def test_bounds(kind: str) -> None:
         typed_pod({"metadata": POD["metadata"], "spec": spec})
     assert str(refusal.value).startswith(message)
     numbers = {"containers": POD["spec"]["containers"], "nodeName": "n", "priority": 7}
-    found = typed_pod({"metadata": POD["metadata"], "spec": {**numbers, **spec}})
-    assert (found["spec"]["nodeName"], found["spec"]["priority"]) == ("n", 7)
-    assert found["spec"]["containers"] == spec.get("containers", numbers["containers"])
-    assert found["metadata"]["labels"] == {"koordinator.sh/priority-class": "koord-mid"}
-    assert not {"tolerations", "resourceClaims", "affinity", "nodeSelector"} & found["spec"].keys()
+    result = typed_pod({"metadata": POD["metadata"], "spec": {**numbers, **spec}})
+    assert (result["spec"]["nodeName"], result["spec"]["priority"]) == ("n", 7)
+    assert result["spec"]["containers"] == spec.get("containers", numbers["containers"])
+    assert result["metadata"]["labels"] == {"koordinator.sh/priority-class": "koord-mid"}
+    assert not {"tolerations", "resourceClaims", "affinity", "nodeSelector"} & result["spec"].keys()
 
 
 @fuzz(pod=altered(POD))

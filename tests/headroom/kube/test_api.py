@@ -19,7 +19,7 @@ async def test_pages_become_one_list(fake: Fake) -> None:
     server, api = fake
     server.add("list", listed("7", "a", proceed="more"), listed("7", "b", "c"))
     items, version = await api.list(PATH, {"fieldSelector": "x=y"})
-    assert [found["metadata"]["name"] for found in items] == ["a", "b", "c"]
+    assert [result["metadata"]["name"] for result in items] == ["a", "b", "c"]
     assert version == "7"
     assert server.queries("list") == [
         {"limit": "25", "fieldSelector": "x=y"},
@@ -32,7 +32,7 @@ async def test_expired_page_begins_anew(fake: Fake) -> None:
     server, api = fake
     server.add("list", listed("7", "a", proceed="more"), refused(410, "Expired"), listed("9", "b", "c"))
     items, version = await api.list(PATH)
-    assert ([found["metadata"]["name"] for found in items], version) == (["b", "c"], "9")
+    assert ([result["metadata"]["name"] for result in items], version) == (["b", "c"], "9")
     assert server.queries("list")[2] == {"limit": "400"}
 
 
@@ -303,7 +303,7 @@ async def test_guard_stops_writes(fake: Fake) -> None:
 
 async def test_pages_are_told(fake: Fake) -> None:
     """Each page is told with how many there are so far, and in all as far as the server says; the last is complete."""
-    told: list[tuple[str, int, int | None]] = []
+    texts: list[tuple[str, int, int | None]] = []
     server, api = fake
     server.add(
         "list",
@@ -311,7 +311,7 @@ async def test_pages_are_told(fake: Fake) -> None:
         answer({"items": [{}, {}], "metadata": {"continue": "y"}}),
         answer({"items": [{}], "metadata": {"resourceVersion": "1"}}),
     )
-    api.on_page = lambda path, done, total: told.append((path, done, total))
+    api.on_page = lambda path, done, total: texts.append((path, done, total))
     items, _ = await api.list("/list")
     assert len(items) == 5
-    assert told == [("/list", 2, 5), ("/list", 4, None), ("/list", 5, 5)]
+    assert texts == [("/list", 2, 5), ("/list", 4, None), ("/list", 5, 5)]

@@ -180,10 +180,10 @@ async def test_frozen_leader_leads_no_more(api: FakeApi, clock: Clock) -> None:
         own_clock=Elapsed([clock, wall]),
     )
     await leadership._attempt()
-    found = []
+    result = []
     for wall.now in (0.0, 8.0, 0.0):
-        found.append(leadership.is_leader)
-    assert found == [True, False, False]
+        result.append(leadership.is_leader)
+    assert result == [True, False, False]
 
 
 async def test_words_name_the_leader(api: FakeApi, clock: Clock) -> None:

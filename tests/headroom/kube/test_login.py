@@ -30,9 +30,9 @@ from tools.devcluster.certs import Pki
 def test_logins(tmp_path: Path, user: dict[str, str], authorization: str | None) -> None:
     """A kubeconfig gives server, namespace and header: of a token, a password, a file beside it, or none."""
     (tmp_path / "token").write_text("from-file\n")
-    found = connect(written(tmp_path, config(user=user)))
-    assert (found.server, found.authorization(), found.namespace) == ("http://127.0.0.1:1", authorization, "shop")
-    assert found.tls is None
+    result = connect(written(tmp_path, config(user=user)))
+    assert (result.server, result.authorization(), result.namespace) == ("http://127.0.0.1:1", authorization, "shop")
+    assert result.tls is None
 
 
 def test_context_can_be_chosen(tmp_path: Path) -> None:
@@ -131,11 +131,11 @@ def test_login_program_runs(tmp_path: Path) -> None:
         "command": str(program),
         "interactiveMode": "Never",
     }
-    found = connect(written(tmp_path, config(user={"exec": execute})))
-    assert found.authorization() == "Bearer fresh"
+    result = connect(written(tmp_path, config(user={"exec": execute})))
+    assert result.authorization() == "Bearer fresh"
     program.write_text(f"#!/bin/sh\necho '{json.dumps(credential).replace('fresh', 'fresher')}'\n")
-    found.forget_authorization()
-    assert found.authorization() == "Bearer fresher"
+    result.forget_authorization()
+    assert result.authorization() == "Bearer fresher"
 
 
 def test_login_program_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,10 +209,10 @@ def test_pod_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, u
     folder = _service_account(tmp_path)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    found = in_cluster(folder)
-    assert (found.server, found.authorization(), found.namespace) == (url, "Bearer pod-token", "headroom-system")
-    assert found.tls is not None
-    assert found.tls.verify_mode is ssl.CERT_REQUIRED
+    result = in_cluster(folder)
+    assert (result.server, result.authorization(), result.namespace) == (url, "Bearer pod-token", "headroom-system")
+    assert result.tls is not None
+    assert result.tls.verify_mode is ssl.CERT_REQUIRED
     monkeypatch.setattr("headroom.kube.connection.SERVICE_ACCOUNT", folder)
     assert connect(written(tmp_path, config())).authorization() == "Bearer t"
 
@@ -233,8 +233,8 @@ def test_incomplete_pod_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_import_is_light() -> None:
     """Neither the official client nor YAML is loaded by importing headroom.kube: an agent's memory depends on it."""
     loaded = "import headroom.kube, sys; print(*({'kubernetes', 'yaml', 'numpy'} & set(sys.modules)))"
-    found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == []
+    result = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []
     assert kube.MERGE_PATCH == "application/merge-patch+json"
 
 
@@ -261,16 +261,16 @@ def test_nobody_is_no_header() -> None:
 def test_kubeconfig_names_somebody(tmp_path: Path) -> None:
     """What a kubeconfig's user says about impersonation is taken as by kubectl, also when it is renewed."""
     said = {"as": "jane", "as-groups": ["a"], "as-uid": "7", "as-user-extra": {"example.com/team": ["x", "y"]}}
-    found = connect(written(tmp_path, config(user={"token": "t", **said})))
-    assert found.acts_as == (
+    result = connect(written(tmp_path, config(user={"token": "t", **said})))
+    assert result.acts_as == (
         ("Impersonate-User", "jane"),
         ("Impersonate-Group", "a"),
         ("Impersonate-Uid", "7"),
         ("Impersonate-Extra-example.com%2Fteam", "x"),
         ("Impersonate-Extra-example.com%2Fteam", "y"),
     )
-    assert found.renewed is not None
-    assert found.renewed().acts_as == found.acts_as
+    assert result.renewed is not None
+    assert result.renewed().acts_as == result.acts_as
     for wrong in ({"as-groups": "a"}, {"as-user-extra": ["x"]}, {"as-user-extra": {"team": "x"}}):
         with pytest.raises(LoginError, match="as-groups must be a list, and as-user-extra a mapping of lists"):
             connect(written(tmp_path, config(user={"token": "t", "as": "jane", **wrong})))

@@ -23,8 +23,8 @@ async def api(cluster: "Cluster") -> AsyncIterator[ApiServer]:
     async with ApiServer(kube.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as session:
         yield session
         items, _ = await session.list(MAPS, {"labelSelector": LABEL})
-        for found in items:
-            await session.delete(f"{MAPS}/{found['metadata']['name']}")
+        for result in items:
+            await session.delete(f"{MAPS}/{result['metadata']['name']}")
 
 
 def _map(name: str, size: int = 1) -> dict[str, object]:
@@ -37,7 +37,7 @@ async def test_pages_of_a_real_list(api: ApiServer) -> None:
     for number in range(5):
         await api.create(MAPS, _map(f"kubeapi-{number}"))
     items, version = await api.list(MAPS, {"labelSelector": LABEL, "limit": 2})
-    assert [found["metadata"]["name"] for found in items] == [f"kubeapi-{number}" for number in range(5)]
+    assert [result["metadata"]["name"] for result in items] == [f"kubeapi-{number}" for number in range(5)]
     assert int(version) > 0
 
 

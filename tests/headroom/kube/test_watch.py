@@ -35,7 +35,7 @@ async def _take(count: int, watch: AsyncGenerator[Relisted | Changed, None]) -> 
     async with asyncio.timeout(20), aclosing(watch) as changes:
         async for change in changes:
             if isinstance(change, Relisted):
-                taken.append([found["metadata"]["name"] for found in change.items])
+                taken.append([result["metadata"]["name"] for result in change.items])
             else:
                 taken.append((change.type, change.object["metadata"]["name"]))
             if len(taken) == count:
@@ -138,15 +138,15 @@ async def test_large_objects_arrive(fake: Fake) -> None:
     large = event("ADDED", "large", "2", data="x" * 700_000)
     pieces = [large[start : start + 65_521] for start in range(0, len(large), 65_521)]
     server.add("watch", streamed(*pieces, event("ADDED", "small", "3")))
-    found = []
+    result = []
     async with asyncio.timeout(20), aclosing(list_and_watch(api, PATH, timing=QUICK)) as changes:
         async for change in changes:
             if isinstance(change, Changed):
-                found.append(change.object)
-                if len(found) == 2:
+                result.append(change.object)
+                if len(result) == 2:
                     break
-    assert found[0] == item("large", "2", data="x" * 700_000)
-    assert found[1]["metadata"]["name"] == "small"
+    assert result[0] == item("large", "2", data="x" * 700_000)
+    assert result[1]["metadata"]["name"] == "small"
 
 
 async def test_many_lines_in_one_chunk(fake: Fake) -> None:
@@ -277,15 +277,15 @@ async def test_missing_kind_is_noted(fake: Fake) -> None:
     """A kind that the server does not know is told apart from other refusals, until it knows it."""
     server, api = fake
     health = WatchHealth()
-    found = []
+    result = []
 
     async def missing(_: web.Request) -> web.StreamResponse:
-        found.append(health.not_found)
+        result.append(health.not_found)
         return web.Response(status=404, text="404 page not found")
 
     server.add("list", missing, missing, listed("7", "a"))
     assert await _take(1, list_and_watch(api, PATH, health=health, timing=QUICK)) == [["a"]]
-    assert found == [False, True]
+    assert result == [False, True]
     assert not health.not_found
 
 

@@ -44,7 +44,7 @@ def test_what_was_asked_last_stays() -> None:
 
 
 def test_large_question_pushes_nobody_out() -> None:
-    """One that is larger than a sixteenth of all is answered and not remembered."""
+    """A that is larger than a sixteenth of all is answered and not remembered."""
     memo = BoundedCache[str, int](len, MOST)
     memo("small")
     before = memo.bytes

@@ -15,13 +15,13 @@ from tests.support.api import FakeApi
 
 
 def _record(message: str, *values: object, failing: bool = False) -> logging.LogRecord:
-    found = None
+    result = None
     if failing:
         try:
             dict[str, str]()["two\nlines"]
         except KeyError:
-            found = sys.exc_info()
-    record = logging.LogRecord("agent.part", logging.WARNING, __file__, 1, message, values, found)
+            result = sys.exc_info()
+    record = logging.LogRecord("agent.part", logging.WARNING, __file__, 1, message, values, result)
     record.created, record.msecs = 1_700_000_000.25, 250
     return record
 
@@ -65,8 +65,8 @@ def test_libraries_may_lose_tracebacks(capsys: pytest.CaptureFixture[str]) -> No
         root.handlers[:], level = before
         root.setLevel(level)
         logging.captureWarnings(capture=False)
-    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [(line["logger"], "exception" in line) for line in told] == [("lib.part", False), ("library", True)]
+    texts = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["logger"], "exception" in line) for line in texts] == [("lib.part", False), ("library", True)]
 
 
 HOSTILE = "pod \x1b[2J\nFORGED\u2028x\x85\u202e\x9b\x7f\ud800 ä 😀"

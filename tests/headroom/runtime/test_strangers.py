@@ -84,10 +84,10 @@ def test_manager_survives_unfinished_headers(made: Callable[[], HttpServer], pat
     try:
         _get(server.port, path)
         threads = threading.active_count()
-        with strangers(server.port, MANY) as found:
+        with strangers(server.port, MANY) as result:
             assert _get(server.port, path)
             assert threading.active_count() - threads <= 8  # those that pages are made in: as many for any number
-            assert still_open(found) <= http.OPEN.connections
+            assert still_open(result) <= http.OPEN.connections
     finally:
         server.stop()
 
@@ -105,10 +105,10 @@ async def test_unfinished_handshakes_make_room(tmp_path: Path) -> None:
     def attack() -> tuple[int, bytes]:
         livez = f"https://127.0.0.1:{served.port}/livez"
         with (
-            strangers(served.port, 300, b"\x16\x03\x01") as found,
+            strangers(served.port, 300, b"\x16\x03\x01") as result,
             urllib.request.urlopen(livez, timeout=60, context=trusted) as page,
         ):
-            return still_open(found), page.read()
+            return still_open(result), page.read()
 
     stayed, page = await asyncio.to_thread(attack)
     await served.close(0)
@@ -126,10 +126,10 @@ async def test_answers_that_nobody_reads_are_bounded() -> None:
     held: list[int] = []
 
     def attack() -> bytes:
-        with strangers(served.port, 60, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") as found:
-            assert len(found) > 50
+        with strangers(served.port, 60, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") as result:
+            assert len(result) > 50
             page = _get(served.port)
-            held.append(sum(each.unsent for each in served._shared.connections))
+            held.append(sum(connection.unsent for connection in served._shared.connections))
             return page
 
     assert len(await asyncio.to_thread(attack)) == large

@@ -92,27 +92,27 @@ def test_scores_are_those_of_the_definitions(kind: str, model: str) -> None:
         "churned": lambda: [churned(given, 2, churn or Churn(1.0), seed) for seed in (0, 1)],
         "real": lambda: [real(given)],
     }[kind]()
-    oracle, found = run(given, [choice(model, 5, windowDays=0.25)], plan)
+    oracle, result = run(given, [choice(model, 5, windowDays=0.25)], plan)
     expected = [
         brute(given, placement, machine, model, 1.05, 72, 36, 24) for placement in placements for machine in range(2)
     ]
-    assert found.violation == pytest.approx([one[0] for one in expected])
-    assert found.severity == pytest.approx([one[1] for one in expected])
-    assert found.savings == pytest.approx([one[2] for one in expected])
-    assert 0.0 < found.violation.mean() < 1.0
+    assert result.violation == pytest.approx([one[0] for one in expected])
+    assert result.severity == pytest.approx([one[1] for one in expected])
+    assert result.savings == pytest.approx([one[2] for one in expected])
+    assert 0.0 < result.violation.mean() < 1.0
     assert oracle.policy == ORACLE
     assert oracle.violation.tolist() == [0.0] * len(expected)
-    assert (oracle.savings >= found.savings - 0.2).all()
+    assert (oracle.savings >= result.savings - 0.2).all()
 
 
 def test_result_says_what_it_is_of() -> None:
     """Results name policy, resource, horizon, machines and seeds, the oracle before each horizon's policies."""
     plan = Plan(machines=3, seeds=(4, 5), horizons_seconds=(HOUR, 6 * HOUR), warm_up_seconds=HOUR)
-    found = run(trace(bursts(200, 6)), [choice("sum-max"), choice("recent-max")], plan)
-    assert [(one.policy, one.horizon_seconds) for one in found] == [
+    result = run(trace(bursts(200, 6)), [choice("sum-max"), choice("recent-max")], plan)
+    assert [(one.policy, one.horizon_seconds) for one in result] == [
         (name, seconds) for seconds in (HOUR, 6 * HOUR) for name in (ORACLE, "sum-max", "recent-max")
     ]
-    assert {(one.resource, one.machines, one.seeds, len(one.violation)) for one in found} == {("cpu", 3, (4, 5), 6)}
+    assert {(one.resource, one.machines, one.seeds, len(one.violation)) for one in result} == {("cpu", 3, (4, 5), 6)}
 
 
 def test_part_of_the_resource_decides() -> None:
@@ -121,8 +121,8 @@ def test_part_of_the_resource_decides() -> None:
     policy = PredictPolicy(model="sum-max", safety_margin_percent=0, cold_start_period_seconds=HOUR, memory=own)
     for resource, saves in (("cpu", False), ("memory", True)):
         given = trace(bursts(STEPS, 4) + 80.0, resource=resource)  # type: ignore[arg-type]
-        _, found = run(given, [NamedPolicy("x", policy)], Plan(2, (0,), (HOUR,), 4 * HOUR))
-        assert (found.savings_percent == pytest.approx(100 * (1 - 1 / 1.1))) is saves
+        _, result = run(given, [NamedPolicy("x", policy)], Plan(2, (0,), (HOUR,), 4 * HOUR))
+        assert (result.savings_percent == pytest.approx(100 * (1 - 1 / 1.1))) is saves
 
 
 def test_workload_history_warms() -> None:
@@ -139,8 +139,8 @@ def test_workload_history_warms() -> None:
 def test_machine_that_is_empty_does_not_count() -> None:
     """A machine with nothing on it at any step that counts has no score."""
     given = trace(bursts(STEPS, 2), lifetimes=(PodLifetime(0, 0, 0, STEPS), PodLifetime(1, 1, 0, 40)))
-    found = run(given, [choice("sum-max")], PLAN)
-    assert [one.machines for one in found] == [1, 1]
+    result = run(given, [choice("sum-max")], PLAN)
+    assert [one.machines for one in result] == [1, 1]
 
 
 def test_nothing_is_left_to_judge() -> None:
@@ -152,18 +152,18 @@ def test_nothing_is_left_to_judge() -> None:
 
 def test_progress_rises_to_one() -> None:
     """Progress names each machine and ends at 1."""
-    told: list[tuple[float, str]] = []
-    run(trace(bursts(STEPS, 6)), [], Plan(3, (0,), (HOUR,), 4 * HOUR), lambda share, what: told.append((share, what)))
-    assert [share for share, _ in told] == pytest.approx([0.0, 1 / 3, 2 / 3, 1.0])
-    assert [what for _, what in told][:3] == ["machine-0", "machine-1", "machine-2"]
+    texts: list[tuple[float, str]] = []
+    run(trace(bursts(STEPS, 6)), [], Plan(3, (0,), (HOUR,), 4 * HOUR), lambda share, what: texts.append((share, what)))
+    assert [share for share, _ in texts] == pytest.approx([0.0, 1 / 3, 2 / 3, 1.0])
+    assert [what for _, what in texts][:3] == ["machine-0", "machine-1", "machine-2"]
 
 
 def test_learning_is_told() -> None:
-    told: list[tuple[float, str]] = []
+    texts: list[tuple[float, str]] = []
     plan = Plan(3, (0,), (HOUR,), 4 * HOUR)
-    run(trace(bursts(STEPS, 6)), [choice("nsigma-v1")], plan, lambda share, what: told.append((share, what)))
-    assert [what for _, what in told if "learning" in what] == ["learning, 0%", "learning, 72%"]
-    assert [share for share, _ in told] == sorted(share for share, _ in told)
+    run(trace(bursts(STEPS, 6)), [choice("nsigma-v1")], plan, lambda share, what: texts.append((share, what)))
+    assert [what for _, what in texts if "learning" in what] == ["learning, 0%", "learning, 72%"]
+    assert [share for share, _ in texts] == sorted(share for share, _ in texts)
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def asked(model: object) -> BatchPredictor:
 
 def one_machine() -> Machine:
     given = trace(bursts(60, 3))
-    (found,) = machines(given, [packed(given, 1, 0)], workload_history=True)
-    return found
+    (result,) = machines(given, [packed(given, 1, 0)], workload_history=True)
+    return result
 
 
 def test_model_of_one_moment_is_asked_step_by_step() -> None:

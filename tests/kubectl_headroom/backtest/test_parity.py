@@ -75,15 +75,15 @@ class Samples:
         ticks = START + TICK * np.arange(STEPS * 5, dtype=np.float64)
         ticks = ticks[(ticks > start) & (ticks <= end)]
         steps = ((ticks - START) // STEP).astype(np.intp)
-        found = {}
+        result = {}
         for number, lifetime in enumerate(STAYS):
             values = np.where(
                 (lifetime.start <= steps) & (steps < lifetime.end), self.given.usage[steps, lifetime.series], np.nan
             )
             there = ~np.isnan(values)
             if there.any():
-                found[str(number)] = Series(ticks[there], values[there])
-        return found
+                result[str(number)] = Series(ticks[there], values[there])
+        return result
 
     def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, "Series"]:
         del metric, start, end, entities
@@ -101,7 +101,7 @@ def given() -> Trace:
 @cache
 def agent() -> dict[int, ClassView]:
     """The agent's own views at some steps, of the pods that were warm."""
-    trainer, found = Trainer(TrainingSettings(interval_seconds=STEP)), {}
+    trainer, result = Trainer(TrainingSettings(interval_seconds=STEP)), {}
     samples, limits = Samples(given()), given().limits
     pods = [
         PodRef(str(number), "", str(number), PriorityBand.PROD, QoS.NONE, workload=lifetime.workload)
@@ -114,8 +114,8 @@ def agent() -> dict[int, ClassView]:
             rows = np.array([trainer.row(str(number)) for number in here], dtype=np.intp)
             warm = trainer.histories["cpu"].warm(rows, COLD)
             own = np.array([STAYS[number].series for number in here])
-            found[step] = _frozen(trainer.histories["cpu"], rows[warm], limits[own[warm]])
-    return found
+            result[step] = _frozen(trainer.histories["cpu"], rows[warm], limits[own[warm]])
+    return result
 
 
 def _frozen(history: ResourceHistory, rows: IntArray, requests: FloatArray) -> ClassView:
@@ -131,8 +131,8 @@ def _frozen(history: ResourceHistory, rows: IntArray, requests: FloatArray) -> C
 
 @cache
 def machine() -> Machine:
-    (found,) = machines(given(), [real(given())], workload_history=True)
-    return found
+    (result,) = machines(given(), [real(given())], workload_history=True)
+    return result
 
 
 def at(step: int) -> tuple[SegmentView, int]:

@@ -16,16 +16,16 @@ def test_packed_series_stay() -> None:
     """A packed series is on one machine from its first value to its last."""
     usage = bursts(10, 4)
     usage[:3, 1], usage[8:, 1], usage[5, 1] = np.nan, np.nan, np.nan
-    found = packed(trace(usage), 2, 0)
-    assert {(lifetime.series, lifetime.start, lifetime.end) for lifetime in found.lifetimes} == {
+    result = packed(trace(usage), 2, 0)
+    assert {(lifetime.series, lifetime.start, lifetime.end) for lifetime in result.lifetimes} == {
         (0, 0, 10),
         (1, 3, 8),
         (2, 0, 10),
         (3, 0, 10),
     }
-    assert found.machines == ("machine-0", "machine-1")
+    assert result.machines == ("machine-0", "machine-1")
     assert [
-        lifetime.machine for lifetime in sorted(found.lifetimes, key=lambda lifetime: lifetime.series)
+        lifetime.machine for lifetime in sorted(result.lifetimes, key=lambda lifetime: lifetime.series)
     ] == random_packing(4, 2, 0).tolist()
 
 
@@ -40,10 +40,10 @@ def test_real_placement_names_workloads() -> None:
 def test_slots_are_always_taken() -> None:
     """Every slot of every machine holds one pod at any step, and never two."""
     given = trace(bursts(400, 5))
-    found = churned(given, 3, Churn(20 * 300.0, slots_per_machine=4), 0)
+    result = churned(given, 3, Churn(20 * 300.0, slots_per_machine=4), 0)
     for machine in range(3):
         there = np.zeros(400)
-        for lifetime in found.lifetimes:
+        for lifetime in result.lifetimes:
             if lifetime.machine == machine:
                 there[lifetime.start : lifetime.end] += 1
         assert (there == 4).all()

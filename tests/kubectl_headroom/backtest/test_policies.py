@@ -31,9 +31,9 @@ def test_keys_are_the_policys(
 ) -> None:
     """Parameters go to the model; margin and cold to the policy. Nothing of the default policy's model is left."""
     (choice,) = policies.parse([text])
-    found = effective(choice.policy, resource)
-    assert (found.model, found.parameters, found.of) == (model, parameters, ())
-    assert (found.safety_margin_percent, choice.policy.cold_start_period_seconds) == (margin, cold)
+    result = effective(choice.policy, resource)
+    assert (result.model, result.parameters, result.of) == (model, parameters, ())
+    assert (result.safety_margin_percent, choice.policy.cold_start_period_seconds) == (margin, cold)
 
 
 def test_models_are_combined() -> None:

@@ -38,7 +38,7 @@ def test_document_keeps_its_contract() -> None:
 
 
 def test_seed_says_how_it_was_packed() -> None:
-    """One seed is a number, several are a list, and the real placement has none."""
+    """A seed is a number, several are a list, and the real placement has none."""
     seeds = [
         document(report([result("sum-max", [1.0, 1.0], [1.0, 1.0], seeds=given)]))["results"][0]["seed"]
         for given in [(3,), (0, 1), ()]

@@ -36,7 +36,7 @@ def _imports(module: str, known: dict[str, Path]) -> Iterator[str]:
 
 def test_image_has_what_backtest_runs() -> None:
     """Every module that a backtest can import is copied into the manager's image, and of the agent little else."""
-    (recipe,) = [one for one in RECIPES if one.name == "headroom-manager"]
+    (recipe,) = [recipe for recipe in RECIPES if recipe.name == "headroom-manager"]
     copied = {str(path.relative_to(ROOT)) for path in recipe.files(ROOT)}
     files = {_file(module) for module in needed()}
     assert len(files) > 60

@@ -30,9 +30,9 @@ def test_machines_that_do_not_count(tmp_path: Path) -> None:
     """Coverage must be above 0.95 and the limit above 0; each is left out with its reason."""
     sizes = {"1": "1,1,0.95", "2": "0,1,1.0", "3": "1,1,0.9501", "4": "1,1,"}
     rows = ["ts,vm1,vm2,vm3,vm4,vm5", *steady(40, 1, 2, 3, 4, 5)]
-    found = trace("trace", machines(tmp_path, rows, sizes))
-    assert found.names == ("vm3", "vm4")
-    assert found.notes == (
+    result = trace("trace", machines(tmp_path, rows, sizes))
+    assert result.names == ("vm3", "vm4")
+    assert result.notes == (
         "1 of 5 machines left out, not in vms.csv: vm5.",
         "1 of 5 machines left out, cpu limit 0: vm2.",
         "1 of 5 machines left out, measured for 95 % of the time or less: vm1.",
@@ -52,10 +52,10 @@ def test_coverage_is_measured_where_not_stated(tmp_path: Path) -> None:
 def test_gaps_are_filled_linearly(tmp_path: Path) -> None:
     """Between samples linearly, a missing row too, and at the ends with the nearest; use above the limit is capped."""
     rows = ["ts,vm1,vm2", f"{START},,5000", f"{START + 300},100,1", f"{START + 900},400,1", f"{START + 1200},500,1"]
-    found = trace("trace", machines(tmp_path, rows, WHOLE))
-    assert found.usage[:, 0] == pytest.approx([0.1, 0.1, 0.25, 0.4, 0.5])
-    assert found.usage[:, 1].tolist() == [1.0, 0.001, 0.001, 0.001, 0.001]
-    assert found.notes == (
+    result = trace("trace", machines(tmp_path, rows, WHOLE))
+    assert result.usage[:, 0] == pytest.approx([0.1, 0.1, 0.25, 0.4, 0.5])
+    assert result.usage[:, 1].tolist() == [1.0, 0.001, 0.001, 0.001, 0.001]
+    assert result.notes == (
         "Gaps were filled linearly: 30 % of the cpu values.",
         "Use above the limit counts as the limit: 10 % of the cpu values.",
     )
@@ -64,10 +64,10 @@ def test_gaps_are_filled_linearly(tmp_path: Path) -> None:
 def test_rows_in_any_order(tmp_path: Path) -> None:
     """Rows out of order are put in order, those of one step are averaged, and both is noted."""
     rows = [HEADER, f"{START + 300},20,2", f"{START},10,1", f"{START + 300},40,", f"{START + 600},50,5"]
-    found = trace("trace", machines(tmp_path, rows, WHOLE))
-    assert found.usage[:, 0] == pytest.approx([0.01, 0.03, 0.05])
-    assert found.usage[:, 1] == pytest.approx([0.001, 0.002, 0.005])
-    assert [note.split(": ", 1)[1] for note in found.notes] == [
+    result = trace("trace", machines(tmp_path, rows, WHOLE))
+    assert result.usage[:, 0] == pytest.approx([0.01, 0.03, 0.05])
+    assert result.usage[:, 1] == pytest.approx([0.001, 0.002, 0.005])
+    assert [note.split(": ", 1)[1] for note in result.notes] == [
         "1 row out of order, put in order.",
         "rows of the same five minutes were averaged (1 row).",
     ]
@@ -77,10 +77,10 @@ def test_rows_in_no_order(tmp_path: Path) -> None:
     """Rows of a month that were shuffled are five minutes apart, too, though the first few of them are not."""
     rows = steady(3000, 500, 250)
     mixed = np.random.default_rng(3).permutation(rows).tolist()
-    found = trace("trace", machines(tmp_path, [HEADER, *mixed], WHOLE))
-    assert (found.steps, found.times[0], found.usage.min(axis=0).tolist()) == (3000, START, [0.5, 0.25])
-    assert "out of order, put in order." in found.notes[0]
-    assert len(found.notes) == 1
+    result = trace("trace", machines(tmp_path, [HEADER, *mixed], WHOLE))
+    assert (result.steps, result.times[0], result.usage.min(axis=0).tolist()) == (3000, START, [0.5, 0.25])
+    assert "out of order, put in order." in result.notes[0]
+    assert len(result.notes) == 1
     half = trace("trace", tmp_path, options=Options(resources=("cpu",), until=START + 1500.0 * STEP))
     assert half.steps == 1500
 
@@ -89,17 +89,17 @@ def test_times_that_are_not_even(tmp_path: Path) -> None:
     """Rows about five minutes apart are a step each, however they waver, from the first one on."""
     times = [START + 176, START + 476, START + 770, START + 1081, START + 1376]
     rows = [HEADER, *(f"{time},{number},1" for number, time in enumerate(times))]
-    found = trace("trace", machines(tmp_path, rows, WHOLE))
-    assert found.times.tolist() == [START + 176 + STEP * number for number in range(5)]
-    assert found.usage[:, 0] == pytest.approx([0.0, 0.001, 0.002, 0.003, 0.004])
+    result = trace("trace", machines(tmp_path, rows, WHOLE))
+    assert result.times.tolist() == [START + 176 + STEP * number for number in range(5)]
+    assert result.usage[:, 0] == pytest.approx([0.0, 0.001, 0.002, 0.003, 0.004])
 
 
 def test_finer_rows_are_averaged(tmp_path: Path) -> None:
     """A row a minute becomes the average of each five minutes since 1970."""
     rows = [HEADER, *(f"{START + 60 * number},{number},1" for number in range(10))]
-    found = trace("trace", machines(tmp_path, rows, WHOLE))
-    assert found.times.tolist() == [START, START + STEP]
-    assert found.usage[:, 0] == pytest.approx([0.002, 0.007])
+    result = trace("trace", machines(tmp_path, rows, WHOLE))
+    assert result.times.tolist() == [START, START + STEP]
+    assert result.usage[:, 0] == pytest.approx([0.002, 0.007])
 
 
 def test_window_is_cut(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_window_is_cut(tmp_path: Path) -> None:
     options = Options(resources=("cpu",), since=START + 1, until=START + 10 * STEP)
     assert (trace("trace", folder, options=options).usage[:, 0] * 1000).round().tolist() == list(range(1, 10))
     options = Options(resources=("cpu",), until=START + 10 * STEP, last_seconds=600.0)
-    found = trace("trace", folder, options=options)
-    assert (found.times[0], found.usage[:, 0].tolist()) == (START + 8 * STEP, pytest.approx([0.008, 0.009]))
+    result = trace("trace", folder, options=options)
+    assert (result.times[0], result.usage[:, 0].tolist()) == (START + 8 * STEP, pytest.approx([0.008, 0.009]))
     with pytest.raises(TraceError, match="has no rows, or none in the requested time"):
         trace("trace", folder, options=Options(resources=("cpu",), since=START + 20 * STEP))
 
@@ -249,6 +249,6 @@ def test_wrong_options_are_refused(options: dict[str, object], says: str) -> Non
 
 def test_filling_leaves_samples_alone() -> None:
     values = np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, 5.0], [8.0, np.nan]])
-    found, share = grid.filled(values.copy())
-    assert found.tolist() == [[2.0, 1.0], [2.0, 3.0], [5.0, 5.0], [8.0, 5.0]]
+    result, share = grid.filled(values.copy())
+    assert result.tolist() == [[2.0, 1.0], [2.0, 3.0], [5.0, 5.0], [8.0, 5.0]]
     assert share == 0.5

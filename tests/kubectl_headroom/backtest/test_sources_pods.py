@@ -73,27 +73,27 @@ def test_export_is_read(tmp_path: Path) -> None:
 
 def test_limits_may_be_the_basis(tmp_path: Path) -> None:
     """With basis limits, only pods that have a limit count."""
-    found = trace("trace", exported(tmp_path, PODS), options=Options(CPU_ONLY, basis="limits"))
-    assert (found.names, found.limits.tolist()) == (("shop/late",), [2.0])
+    result = trace("trace", exported(tmp_path, PODS), options=Options(CPU_ONLY, basis="limits"))
+    assert (result.names, result.limits.tolist()) == (("shop/late",), [2.0])
 
 
 def test_nodes_are_machines(tmp_path: Path) -> None:
     """Each export is a machine; two of one node are one machine, their times put together."""
     first = exported(tmp_path / "a", [made.pod("web")], "n2")
     second = exported(tmp_path / "b", [made.pod("other")], "n1", minutes=10)
-    found = trace("trace", first, second, first)
-    assert (found.machines, found.names) == (("n1", "n2"), ("shop/other", "shop/web"))
-    assert found.lifetimes == (PodLifetime(0, 0, 0, 2), PodLifetime(1, 1, 0, 6))
-    assert found.source == f"{first} and 2 more"
+    result = trace("trace", first, second, first)
+    assert (result.machines, result.names) == (("n1", "n2"), ("shop/other", "shop/web"))
+    assert result.lifetimes == (PodLifetime(0, 0, 0, 2), PodLifetime(1, 1, 0, 6))
+    assert result.source == f"{first} and 2 more"
 
 
 def test_window_of_an_export(tmp_path: Path) -> None:
     """Of a window, pods that were there, at the steps that are in it."""
     folder = exported(tmp_path, PODS)
-    found = trace("trace", folder, options=Options(CPU_ONLY, until=START + 600))
-    assert (found.names, found.steps) == (("shop/web",), 2)
-    found = trace("trace", folder, options=Options(CPU_ONLY, since=START + 300, last_seconds=1200.0))
-    assert (found.times[0], found.lifetimes) == (START + 600, (PodLifetime(0, 0, 0, 4), PodLifetime(1, 0, 0, 4)))
+    result = trace("trace", folder, options=Options(CPU_ONLY, until=START + 600))
+    assert (result.names, result.steps) == (("shop/web",), 2)
+    result = trace("trace", folder, options=Options(CPU_ONLY, since=START + 300, last_seconds=1200.0))
+    assert (result.times[0], result.lifetimes) == (START + 600, (PodLifetime(0, 0, 0, 4), PodLifetime(1, 0, 0, 4)))
     with pytest.raises(TraceError, match="has no rows, or none in the requested time"):
         trace("trace", folder, options=Options(CPU_ONLY, since=START + 86400))
 
@@ -102,9 +102,9 @@ def test_last_hours_leave_the_gone_out(tmp_path: Path) -> None:
     """Pods, and machines, that were gone before the last hours are not among them."""
     gone = exported(tmp_path / "a", [made.pod("gone")], "n1", minutes=10)
     here = exported(tmp_path / "b", [made.pod("here", workload="shop/Pod/here")], "n2")
-    found = trace("trace", gone, here, options=Options(CPU_ONLY, last_seconds=900.0))
-    assert (found.names, found.machines, found.lifetimes) == (("shop/here",), ("n2",), (PodLifetime(0, 0, 0, 3),))
-    assert (found.workloads, found.limits.tolist(), found.usage.shape) == (("shop/Pod/here",), [1.0], (3, 1))
+    result = trace("trace", gone, here, options=Options(CPU_ONLY, last_seconds=900.0))
+    assert (result.names, result.machines, result.lifetimes) == (("shop/here",), ("n2",), (PodLifetime(0, 0, 0, 3),))
+    assert (result.workloads, result.limits.tolist(), result.usage.shape) == (("shop/Pod/here",), [1.0], (3, 1))
 
 
 @pytest.mark.parametrize(("request_milli", "named"), [(0, True), (500, False)], ids=["no requests", "no names"])
@@ -116,9 +116,9 @@ def test_file_of_pods_has_their_requests(tmp_path: Path, request_milli: int, nam
     with pytest.raises(TraceError, match=r"without a request or limit for cpu: .*web\. Give --pods FILE"):
         trace("trace", folder)
     file = pods_file(tmp_path / "pods.json", pod("shop/web", {"cpu": "750m"}, node="elsewhere"))
-    found = trace("trace", folder, options=Options(CPU_ONLY, pods=(file,)))
-    assert (found.names, found.machines, found.limits.tolist()) == (("shop/web",), ("n1",), [0.75])
-    assert found.workloads == ("shop/ReplicaSet/web",)
+    result = trace("trace", folder, options=Options(CPU_ONLY, pods=(file,)))
+    assert (result.names, result.machines, result.limits.tolist()) == (("shop/web",), ("n1",), [0.75])
+    assert result.workloads == ("shop/ReplicaSet/web",)
 
 
 def test_machines_have_no_file_of_pods(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_exports_of_nodes(tmp_path: Path) -> None:
         trace("trace", tmp_path)
     known = [pod(f"shop/a-{node}", {"cpu": "2"}) for node in ("n1", "n2")]
     file = pods_file(tmp_path / "pods.json", *known)
-    found = trace("trace", tmp_path, options=Options(CPU_ONLY, pods=(file,)))
-    assert (found.machines, found.names) == (("n1", "n2"), ("shop/a-n1", "shop/a-n2"))
-    assert found.usage.tolist() == [[pytest.approx(0.1)] * 2, [pytest.approx(0.2)] * 2]
+    result = trace("trace", tmp_path, options=Options(CPU_ONLY, pods=(file,)))
+    assert (result.machines, result.names) == (("n1", "n2"), ("shop/a-n1", "shop/a-n2"))
+    assert result.usage.tolist() == [[pytest.approx(0.1)] * 2, [pytest.approx(0.2)] * 2]
 
 
 HEADER = "uid,node,pod,workload,class,cpu_request_millicores,cpu_limit_millicores,mem_request_mib,mem_limit_mib\n"
@@ -172,11 +172,11 @@ def test_gaps_of_pods(tmp_path: Path) -> None:
     write(tmp_path / "x/cpu_millicores.csv", f"ts,c\n{sparse}\n")
     write(tmp_path / "pods.csv", HEADER + "a,n,a,,prod,25,,,\nb,n,b,,,,100,,\n")
     write(tmp_path / "x/pods.csv", HEADER + "c,m,c,,prod,5,,,\n")
-    found = trace("trace", tmp_path)
-    assert found.usage[:, 0] == pytest.approx([0.01, 0.03, 0.03, 0.03, 0.03, 0.04])
-    assert found.usage[:5, 1] == pytest.approx([0.01, 0.01, 0.04 / 3, 0.05 / 3, 0.02])
-    assert np.isnan(found.usage[5, 1])
-    assert found.notes == (
+    result = trace("trace", tmp_path)
+    assert result.usage[:, 0] == pytest.approx([0.01, 0.03, 0.03, 0.03, 0.03, 0.04])
+    assert result.usage[:5, 1] == pytest.approx([0.01, 0.01, 0.04 / 3, 0.05 / 3, 0.02])
+    assert np.isnan(result.usage[5, 1])
+    assert result.notes == (
         "1 of 3 pods left out, measured for less than half of their time: c.",
         "Gaps were filled linearly: 36 % of the cpu values.",
         "Pods used more cpu than their request in 45 % of the time.",

@@ -59,10 +59,10 @@ class Server:
         if path.endswith("/query_range"):
             times = np.arange(float(parameters["start"]), float(parameters["end"]) + 1, float(parameters["step"]))
             used = "0.5" if "container_cpu" in query else str(GIB)
-            found = [
+            result = [
                 {"metric": labels(name), "values": [[time, used] for time in times.tolist()]} for name in self.homes
             ]
-            return 200, {"status": "success", "data": {"resultType": "matrix", "result": found}}
+            return 200, {"status": "success", "data": {"resultType": "matrix", "result": result}}
         vector: list[Any] = []
         if "kube_pod_info" in query:
             vector = [{"metric": labels(name) | more, "value": [0, "1"]} for name, more in self.homes.items()]
@@ -130,11 +130,11 @@ def test_pods_are_where_they_were(server: Server) -> None:
 
 def test_long_windows_are_asked_in_days(server: Server) -> None:
     """No question is about more than a day, 288 points; nothing is asked twice, nothing left out."""
-    found = trace("prometheus", server.url, options=window(60.0))
+    result = trace("prometheus", server.url, options=window(60.0))
     asked = [(float(p["start"]), float(p["end"])) for path, p, _ in server.asked if path.endswith("/query_range")]
     assert [round((end - start) / 300) + 1 for start, end in asked] == [288, 288, 144]
-    assert found.steps == 720
-    assert not np.isnan(found.usage).any()
+    assert result.steps == 720
+    assert not np.isnan(result.usage).any()
 
 
 def test_too_large_answers_are_halved(server: Server) -> None:
@@ -146,8 +146,8 @@ def test_too_large_answers_are_halved(server: Server) -> None:
 
     whole = trace("prometheus", server.url, options=window(24.0))
     server.override = limited
-    found = trace("prometheus", server.url, options=window(24.0))
-    np.testing.assert_array_equal(found.usage, whole.usage)
+    result = trace("prometheus", server.url, options=window(24.0))
+    np.testing.assert_array_equal(result.usage, whole.usage)
     server.override = lambda path, _: failed(422, "too many samples") if path.endswith("/query_range") else None
     with pytest.raises(TraceError, match="too much for it even hour by hour"):
         trace("prometheus", server.url, options=window(24.0))
@@ -166,14 +166,14 @@ def test_own_queries_and_files(server: Server, tmp_path: Path) -> None:
 
     def own(path: str, parameters: dict[str, str]) -> Answer | None:
         if path.endswith("/query_range") and parameters["query"] == "own":
-            found = [{"metric": labels("web") | {"node": "n9"}, "values": [[START + 300, "3"], [START + 600, "NaN"]]}]
-            return 200, {"status": "success", "data": {"resultType": "matrix", "result": found}}
+            result = [{"metric": labels("web") | {"node": "n9"}, "values": [[START + 300, "3"], [START + 600, "NaN"]]}]
+            return 200, {"status": "success", "data": {"resultType": "matrix", "result": result}}
         return None
 
     server.override = own
     file = pods_file(tmp_path / "pods.json", pod("shop/web", {"cpu": "4"}))
-    found = trace("prometheus", server.url, options=window(queries={"cpu": "own"}, pods=(file,)))
-    assert (found.machines, found.limits.tolist(), found.usage.tolist()) == (("n9",), [4.0], [[3.0]])
+    result = trace("prometheus", server.url, options=window(queries={"cpu": "own"}, pods=(file,)))
+    assert (result.machines, result.limits.tolist(), result.usage.tolist()) == (("n9",), [4.0], [[3.0]])
 
 
 def test_pods_that_do_not_count(server: Server) -> None:
@@ -184,9 +184,9 @@ def test_pods_that_do_not_count(server: Server) -> None:
         "lost": {},
     }
     server.amounts |= {"low": 1.0, "lost": 1.0}
-    found = trace("prometheus", server.url, options=window())
-    assert found.names == ("shop/web", "shop/night")
-    assert found.notes == (
+    result = trace("prometheus", server.url, options=window())
+    assert result.names == ("shop/web", "shop/night")
+    assert result.notes == (
         f"1 pods are on no node that is known; query {QUERIES['pods']!r} has the node of each pod.",
         "1 of 5 pods left out, nothing is known of them but their use: shop/lost.",
         "1 of 5 pods left out, not Prod: shop/low.",
@@ -209,9 +209,9 @@ def test_pods_that_do_not_count(server: Server) -> None:
 def test_workloads_of_owners(server: Server, owner: tuple[str, str], workload: str) -> None:
     """What an owner is called without what changes from run to run, as the agent calls workloads."""
     server.homes["web"] |= {"created_by_kind": owner[0], "created_by_name": owner[1]}
-    found = trace("prometheus", server.url, options=window())
-    assert found.workloads is not None
-    assert found.workloads[found.names.index("shop/web")] == workload
+    result = trace("prometheus", server.url, options=window())
+    assert result.workloads is not None
+    assert result.workloads[result.names.index("shop/web")] == workload
 
 
 def test_last_fortnight_is_the_default(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,19 +139,19 @@ def _wait(site: Site, log: Path) -> None:
 
 def test_cluster_comes_back(site: Site) -> None:
     """What was used comes back as it was, pod by pod, on the nodes where it was, for as long as each was there."""
-    found = trace("prometheus", site.url, options=site.options())
-    assert found.machines == ("n1", "n2")
-    assert dict(zip(found.names, found.limits.tolist(), strict=True)) == {"shop/late": 1, "shop/web": 2, "shop/db": 4}
-    assert set(found.workloads or ()) == {"shop/ReplicaSet/late", "shop/ReplicaSet/web", "shop/StatefulSet/db"}
-    assert found.notes[0] == "1 of 4 pods left out, not Prod: shop/low."
-    assert (found.times[0], found.steps) == (site.start, STEPS)
-    for place, name in enumerate(found.names):
+    result = trace("prometheus", site.url, options=site.options())
+    assert result.machines == ("n1", "n2")
+    assert dict(zip(result.names, result.limits.tolist(), strict=True)) == {"shop/late": 1, "shop/web": 2, "shop/db": 4}
+    assert set(result.workloads or ()) == {"shop/ReplicaSet/late", "shop/ReplicaSet/web", "shop/StatefulSet/db"}
+    assert result.notes[0] == "1 of 4 pods left out, not Prod: shop/low."
+    assert (result.times[0], result.steps) == (site.start, STEPS)
+    for place, name in enumerate(result.names):
         pod = name.removeprefix("shop/")
         first, last = PODS[pod][-1]
-        (lifetime,) = (one for one in found.lifetimes or () if one.series == place)
+        (lifetime,) = (lifetime for lifetime in result.lifetimes or () if lifetime.series == place)
         assert (lifetime.end, lifetime.start - first) in {(last, 0), (last, 1)}  # the first scrape alone is no rate
         np.testing.assert_allclose(
-            found.usage[first + 1 : last - 1, place], site.usage[pod][first + 1 : last - 1], atol=1e-4
+            result.usage[first + 1 : last - 1, place], site.usage[pod][first + 1 : last - 1], atol=1e-4
         )
 
 

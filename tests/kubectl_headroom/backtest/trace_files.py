@@ -40,5 +40,5 @@ def traces(kind: str, *places: Path | str, options: Options | None = None) -> li
 
 
 def trace(kind: str, *places: Path | str, options: Options | None = None) -> Trace:
-    (found,) = traces(kind, *places, options=options or Options(resources=("cpu",)))
-    return found
+    (result,) = traces(kind, *places, options=options or Options(resources=("cpu",)))
+    return result

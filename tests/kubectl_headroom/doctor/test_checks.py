@@ -275,10 +275,10 @@ async def _text(name: str) -> str:
     changes = {**CASES, **BEFORE}.get(name, ())
     healthy_too = [] if name in {"healthy", "before: healthy"} else await results(preflight=preflight)
     lines = []
-    for check, found in await results(*changes, world=WORLDS.get(name), preflight=preflight):
-        if (check, found) not in healthy_too:
-            lines.append(f"{found.severity} {check}: {found.message}")
-            more = {"fix": found.fix, "docs": found.docs, "all": ", ".join(found.objects)}
+    for check, result in await results(*changes, world=WORLDS.get(name), preflight=preflight):
+        if (check, result) not in healthy_too:
+            lines.append(f"{result.severity} {check}: {result.message}")
+            more = {"fix": result.fix, "docs": result.docs, "all": ", ".join(result.objects)}
             lines += [f"  {title}: {text}" for title, text in more.items() if text]
     return "\n".join(lines).replace(VERSION, "VERSION")
 

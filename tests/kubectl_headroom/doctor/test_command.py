@@ -35,9 +35,9 @@ _NAMES = {check.name for check in CHECKS if Stage.INSTALLED in check.stage}
 
 async def test_healthy_has_nothing_to_say() -> None:
     """An installation that is all right: every check says ok, and nothing else."""
-    found = await results()
-    assert {name for name, _ in found} == _NAMES
-    assert [f"{name}: {each.message}" for name, each in found if each.severity is not OK] == []
+    result = await results()
+    assert {name for name, _ in result} == _NAMES
+    assert [f"{name}: {each.message}" for name, each in result if each.severity is not OK] == []
 
 
 async def test_findings_name_a_way_out() -> None:
@@ -55,24 +55,24 @@ async def test_findings_name_a_way_out() -> None:
 @pytest.mark.parametrize("permission", READS, ids=str)
 async def test_missing_permission_is_named(permission: Permission) -> None:
     """What may not be read is one word of advice that names the permission, and no error."""
-    found = [each for _, each in await results(attributes(refused={str(permission)}))]
-    lacking = [each for each in found if str(permission) in each.message]
+    result = [each for _, each in await results(attributes(refused={str(permission)}))]
+    lacking = [each for each in result if str(permission) in each.message]
     assert {each.severity for each in lacking} == {INFO}
     assert {each.docs for each in lacking} == {"kubectl.md#doctor"}
-    assert [each.message for each in found if each.severity is ERROR] == []
+    assert [each.message for each in result if each.severity is ERROR] == []
 
 
 async def test_nothing_readable() -> None:
     """A login without any permission learns which it lacks, check by check, and that nothing was found wrong."""
-    found = await results(attributes(refused={str(each) for each in READS}))
-    assert {each.severity for _, each in found} == {OK, INFO}
-    assert {name for name, _ in found} == _NAMES
+    result = await results(attributes(refused={str(read) for read in READS}))
+    assert {each.severity for _, each in result} == {OK, INFO}
+    assert {name for name, _ in result} == _NAMES
 
 
 async def test_unknown_kind() -> None:
     """Where NodeMetrics are not defined, checks of reports say so."""
-    (found,) = await findings("clocks", attributes(undefined={"nodemetrics"}))
-    assert found.message == "Not checked: this cluster does not know nodemetrics."
+    (result,) = await findings("clocks", attributes(undefined={"nodemetrics"}))
+    assert result.message == "Not checked: this cluster does not know nodemetrics."
 
 
 async def test_failing_server() -> None:
@@ -85,11 +85,11 @@ async def test_failing_server() -> None:
 
 async def test_nothing_of_ours() -> None:
     """A cluster without Headroom gets one error: what installs it, and what to ask before."""
-    ((check, found),) = await results(world=World())
-    assert (check, found.severity) == ("install", ERROR)
-    assert "Headroom is not installed" in found.message
-    assert "kubectl headroom doctor --preflight" in found.message
-    assert found.fix == f"helm install headroom charts/headroom -n {NAMESPACE} --create-namespace"
+    ((check, result),) = await results(world=World())
+    assert (check, result.severity) == ("install", ERROR)
+    assert "Headroom is not installed" in result.message
+    assert "kubectl headroom doctor --preflight" in result.message
+    assert result.fix == f"helm install headroom charts/headroom -n {NAMESPACE} --create-namespace"
     before = {name for name, _ in await results(world=World(), preflight=True)}
     assert before == {check.name for check in CHECKS if Stage.PREFLIGHT in check.stage}
 
@@ -97,17 +97,17 @@ async def test_nothing_of_ours() -> None:
 @pytest.mark.parametrize("permission", [may.NAMESPACES, may.DEPLOYMENTS, may.DAEMON_SETS], ids=str)
 async def test_nothing_that_may_be_seen(permission: Permission) -> None:
     """Who may not read does not learn that there is nothing."""
-    found = await results(attributes(refused={str(permission)}), world=World())
-    assert "install" not in {name for name, _ in found}
+    result = await results(attributes(refused={str(permission)}), world=World())
+    assert "install" not in {name for name, _ in result}
 
 
 async def test_elsewhere() -> None:
     """Where it is in another namespace, the fix is to look there."""
     world = World()
     world.add(may.DAEMON_SETS, workload("headroom-agent", namespace="elsewhere"))
-    (found,) = await findings("manager", world=world)
-    assert found.message.endswith("Headroom is in elsewhere.")
-    assert found.fix == "kubectl headroom doctor -n elsewhere"
+    (result,) = await findings("manager", world=world)
+    assert result.message.endswith("Headroom is in elsewhere.")
+    assert result.fix == "kubectl headroom doctor -n elsewhere"
 
 
 async def _run(world: World, output: str) -> int:
@@ -147,7 +147,7 @@ async def test_forms(capsys: pytest.CaptureFixture[str]) -> None:
     await _run(world, "yaml")
     assert yaml.safe_load(capsys.readouterr().out) == data
     assert (data["kind"], data["version"], data["preflight"], data["summary"]["error"]) == ("Doctor", 1, False, 1)
-    (wrong,) = [each for each in data["findings"] if each["severity"] == "error"]
+    (wrong,) = [finding for finding in data["findings"] if finding["severity"] == "error"]
     assert (wrong["check"], wrong["docs"]) == ("agents", "troubleshooting.md")
     assert wrong["objects"] == ["node-1"]
     await _run(world, "wide")

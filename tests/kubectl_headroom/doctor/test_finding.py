@@ -13,6 +13,6 @@ def test_many_names() -> None:
     """Of many names the first are in the message, and how many there are more; without names there is no finding."""
     assert named([str(number) for number in range(7)]) == "0, 1, 2, 3, 4 and 2 more"
     assert named(["a"]) == "a"
-    (found,) = about(ERROR, ["a", "b"], "{count} gone: {names}.", "find {first}", noun="pod")
-    assert (found.message, found.fix, found.objects) == ("2 pods gone: a, b.", "find a", ("a", "b"))
+    (result,) = about(ERROR, ["a", "b"], "{count} gone: {names}.", "find {first}", noun="pod")
+    assert (result.message, result.fix, result.objects) == ("2 pods gone: a, b.", "find a", ("a", "b"))
     assert list(about(ERROR, [], "{count}", "{first}")) == []

@@ -62,15 +62,15 @@ class Ward:
         self.output.readouterr()
         login = () if "--kubeconfig" in flags else ("--kubeconfig", str(self.cluster.kubeconfig))
         main(["doctor", "-n", NAMESPACE, "-o", "json", *login, *flags])
-        found: list[Json] = json.loads(self.output.readouterr().out)["findings"]
-        return [each for each in found if not each["objects"] or not _of_others(each)]
+        result: list[Json] = json.loads(self.output.readouterr().out)["findings"]
+        return [workload for workload in result if not workload["objects"] or not _of_others(workload)]
 
     def bad(self) -> list[str]:
         """Errors and warnings in short."""
         return [
-            f"{each['severity']} {each['check']}: {each['message']}"
-            for each in self.findings()
-            if each["severity"] in {"warning", "error"}
+            f"{finding['severity']} {finding['check']}: {finding['message']}"
+            for finding in self.findings()
+            if finding["severity"] in {"warning", "error"}
         ]
 
     def expect_health(self) -> None:
@@ -93,16 +93,16 @@ class Ward:
 
     def pods(self, part: str) -> dict[str, str]:
         """Our nodes -> the pod of a part that runs there."""
-        found = json.loads(self.kubectl("get", "pods", "-l", f"app.kubernetes.io/name={part}", "-o", "json"))["items"]
+        result = json.loads(self.kubectl("get", "pods", "-l", f"app.kubernetes.io/name={part}", "-o", "json"))["items"]
         return {
-            each["spec"]["nodeName"]: each["metadata"]["name"]
-            for each in found
-            if each["spec"].get("nodeName") and "deletionTimestamp" not in each["metadata"]
+            workload["spec"]["nodeName"]: workload["metadata"]["name"]
+            for workload in result
+            if workload["spec"].get("nodeName") and "deletionTimestamp" not in workload["metadata"]
         }
 
 
 def _of_others(found: Json) -> bool:
-    """Whether a finding is about Nodes, and none of ours; or about who reports, as other tests do in many names."""
+    """Return whether a finding is about Nodes other than ours, or about reporters, as other tests create them."""
     names = set(found["objects"])
     if found["message"].startswith("NodeMetrics are written by"):
         return True
@@ -172,7 +172,7 @@ def ward(installed: Ward, capsys: pytest.CaptureFixture[str]) -> Ward:
 
 def test_health(ward: Ward) -> None:
     """Nothing is wrong: the webhook really judges, and every node has an agent that reports."""
-    said = [each["message"] for each in ward.findings()]
+    said = [finding["message"] for finding in ward.findings()]
     assert any(each.startswith("The webhook answers") for each in said), said
     assert any(each.startswith("2 nodes: each has an agent that is ready and reports") for each in said), said
 
@@ -197,16 +197,16 @@ def test_rights_of_helm_test(ward: Ward, tmp_path: Path) -> None:
     known = {("create", "authorization.k8s.io", "selfsubjectaccessreviews"), ("get", "", "")}
 
     def asked() -> set[tuple[str, str, str]]:
-        return {(each.verb, each.group, each.resource) for each in eyes.requests()} - known
+        return {(request.verb, request.group, request.resource) for request in eyes.requests()} - known
 
     rights = {(right.verb, right.group, right.resource) for right in READS}
     eventually(lambda: asked() == rights, lambda: f"{asked()} asked, of {rights}")
     ward.kubectl("delete", "-f", "-", stdin=yaml.safe_dump_all(objects))
-    assert not [each for each in eyes.requests() if each.code == 403]
+    assert not [request for request in eyes.requests() if request.code == 403]
 
 
 def _may(ward: Ward, user: str, right: Permission) -> bool:
-    """Whether an account may do that."""
+    """Return whether an account may do that."""
     attributes = {"verb": right.verb, "group": right.group, "resource": right.resource}
     attributes |= {"namespace": NAMESPACE} if right.namespaced else {}
     if right.names or right.resource == "namespaces":

@@ -54,7 +54,7 @@ class World:
         self.connection = SimpleNamespace(server="https://10.0.0.1:6443")
 
     async def get(self, path: str) -> Json:
-        """One object."""
+        """An object."""
         if path == "/version":
             return self.version
         self._judge("get", path.rpartition("/")[0])
@@ -66,13 +66,13 @@ class World:
         """All objects of a kind: in a namespace, or in all."""
         self._judge("list", path)
         root, _, resource = path.rpartition("/")
-        found = [
+        result = [
             copy.deepcopy(obj)
             for where, obj in self.objects.items()
             if where.rpartition("/")[0] == path
             or (where.startswith(f"{root}/namespaces/") and where.rpartition("/")[0].endswith(f"/{resource}"))
         ]
-        return [keep(each) if keep else each for each in found], "1"
+        return [keep(each) if keep else each for each in result], "1"
 
     async def create(self, path: str, body: Json) -> Json:
         """A review of oneself."""
@@ -87,7 +87,7 @@ class World:
         return {**self.objects[path], **body}
 
     def _judge(self, verb: str, path: str) -> None:
-        (read,) = (each for each in READS if each.verb == verb and each.path(NAMESPACE) == path)
+        (read,) = (read for read in READS if read.verb == verb and read.path(NAMESPACE) == path)
         if read.resource in self.failing:
             status = self.failing[read.resource]
             raise kube.ApiUnavailable(f"The API server answers {status}: oh", status)
@@ -138,8 +138,8 @@ def put(permission: Permission, name: str, path: str, value: object = _REMOVE) -
     def change(world: World) -> None:
         target: Any = world.at(permission, name)
         *parents, last = path.split()
-        for each in parents:
-            target = target[int(each)] if isinstance(target, list) else target.setdefault(each, {})
+        for parent in parents:
+            target = target[int(parent)] if isinstance(target, list) else target.setdefault(parent, {})
         key: Any = int(last) if isinstance(target, list) else last
         if value is _REMOVE:
             del target[key]
@@ -199,9 +199,11 @@ def node(name: str, **more: str) -> Json:
 
 def pod(component: str, name: str, where: str, *containers: str, init: str = "") -> Json:
     """A pod of ours that is ready for an hour."""
-    running = [{"name": each, "ready": True, "restartCount": 0, "state": {"running": {}}} for each in containers]
+    running = [
+        {"name": container, "ready": True, "restartCount": 0, "state": {"running": {}}} for container in containers
+    ]
     done = {"name": init, "ready": True, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
-    images = [{"name": each, "image": f"{each}:{VERSION}"} for each in containers]
+    images = [{"name": container, "image": f"{container}:{VERSION}"} for container in containers]
     return {
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels(component)},
         "spec": {"nodeName": where, "containers": images},

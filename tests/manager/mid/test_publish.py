@@ -102,12 +102,12 @@ def test_decision(
     pending: dict[Resource, tuple[PendingIncrease, ...]],
 ) -> None:
     wanted = None if desired is None else Amounts(desired, 1000)
-    found = decide(before, wanted, STRATEGY, state, NOW + after)
-    assert found == Decision(
+    result = decide(before, wanted, STRATEGY, state, NOW + after)
+    assert result == Decision(
         writes,
         PublishState(state.written_at, pending),
         None if requeue is None else NOW + requeue,
-        returned=found.returned,
+        returned=result.returned,
     )
 
 
@@ -238,7 +238,7 @@ class Writer:
     def write(self, desired: Amounts | None) -> dict[Resource, tuple[int | None, int | None]]:
         """Decide and write; what was written, as (before, after)."""
         self.desired.append((self.now, desired))
-        current = {each: PublishedAmount(self.published[each]) for each in Resource}
+        current = {resource: PublishedAmount(self.published[resource]) for resource in Resource}
         decision = decide(current, desired, self.strategy, self.state, self.now)
         written = {each: (self.published[each], number) for each, number in decision.writes.items()}
         self.state = state_after_writes(decision, self.now) if written else decision.state
@@ -294,5 +294,5 @@ def test_requeues_suffice(
         writer.now = writer.requeue_at
         writer.write(last)
     assert writer.requeue_at is None
-    assert writer.published == {each: None if last is None else last[each] for each in Resource}
+    assert writer.published == {resource: None if last is None else last[resource] for resource in Resource}
     assert writer.now - began <= 2 * strategy.increase_hold_seconds + 3 * strategy.update_seconds

@@ -118,7 +118,7 @@ def test_account_is_of_active_mode(minutes: list[tuple[int, int, int, bool]]) ->
 
 
 async def test_account_is_written_at_once_and_then_every_ten_minutes_at_most(world: Shadowed) -> None:
-    assert [each["observedSeconds"] for each in world.writes()[:2]] == [0, 60]
+    assert [write["observedSeconds"] for write in world.writes()[:2]] == [0, 60]
     for _ in range(40):
         await world.minute()
     before = len(world.writes())
@@ -208,10 +208,10 @@ async def test_missing_right_stops_nothing_else(mode: str, verb: str, caplog: py
     for _ in range(30):
         await world.minute(reclaimable="5")
     assert world.published() == ({} if mode == "shadow" else {"cpu": "5000", "memory": str(10 * GI)})
-    warned = [each for each in caplog.messages if "accounts of shadow mode cannot be stored" in each]
+    warned = [message for message in caplog.messages if "accounts of shadow mode cannot be stored" in message]
     needed = mode == "shadow" or verb in {"GET", ""}
     assert len(warned) == (1 if needed else 0)
-    requests = [each for each in world.api.calls if "/configmaps" in each[1]]
+    requests = [call for call in world.api.calls if "/configmaps" in call[1]]
     assert len(requests) <= 2 + 2 * (30 * 60 // FORBIDDEN_SECONDS + 1)
     if mode == "shadow":
         assert world.metric("observed_seconds") == 1800

@@ -1,4 +1,4 @@
-"""One node: what is written and reported, when it is reconciled again, and what may happen meanwhile."""
+"""A node: what is written and reported, when it is reconciled again, and what may happen meanwhile."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ NEW_NODE = {**node(), "metadata": {**node()["metadata"], "uid": "uid-new"}}
 
 
 def reason(world: World) -> str:
-    conditions = {each["type"]: each for each in world.api.objects[METRIC]["status"]["conditions"]}
+    conditions = {condition["type"]: condition for condition in world.api.objects[METRIC]["status"]["conditions"]}
     return str(conditions[names.CONDITION_MID_PUBLISHED]["reason"])
 
 
@@ -329,9 +329,9 @@ async def test_relist_drops_no_node_recreated_meanwhile(world: World, monkeypatc
 
     async def slow(path: str, params: object = None, keep: object = None) -> tuple[list[object], str]:
         del world.api.objects[NODE]
-        found = await listed(path, params, keep)
+        result = await listed(path, params, keep)
         nodes.observe(world.run, "ADDED", world.api.put(NODE, NEW_NODE))
-        return found
+        return result
 
     monkeypatch.setattr(world.api, "list", slow)
     await relist(world.run)

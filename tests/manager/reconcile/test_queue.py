@@ -93,8 +93,8 @@ async def test_backlog_of_short_work_lets_others_run(queue: NodeQueue) -> None:
             before = len(handed)
             await asyncio.sleep(0)
             assert len(handed) - before <= 1
-        for each in tasks:
-            each.cancel()
+        for task in tasks:
+            task.cancel()
     assert len(handed) > 10
 
 

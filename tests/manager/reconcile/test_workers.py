@@ -39,8 +39,8 @@ class Crowd(World):
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def publishing(self) -> set[str]:
-        found = {name: self.api.objects[f"/api/v1/nodes/{name}"]["status"]["capacity"] for name in self.names}
-        return {name for name, capacity in found.items() if any("mid-" in each for each in capacity)}
+        result = {name: self.api.objects[f"/api/v1/nodes/{name}"]["status"]["capacity"] for name in self.names}
+        return {name for name, capacity in result.items() if any("mid-" in each for each in capacity)}
 
     def attempts(self, name: str) -> int:
         return len(self.api.written("PATCH", f"/nodes/{name}/"))

@@ -103,7 +103,7 @@ class World:
 
 
 def typical(**more: Any) -> World:  # noqa: ANN401 - settings of a World
-    """One node that publishes, with two pods of Prod and one of Mid."""
+    """A node that publishes, with two pods of Prod and one of Mid."""
     world = World(**more)
     the_node = node("n1", mid=("4000", "10Gi"))
     prod = [pod(f"web-{index}", {"cpu": "4500m", "memory": "15Gi"}) for index in range(2)]
@@ -151,5 +151,5 @@ def ask(
         assert not isinstance(made, Reply)
         return await made
 
-    found = asyncio.run(reply())
-    return Answered(found.status, {"Content-Type": found.content_type, **found.headers}, found.body.decode())
+    result = asyncio.run(reply())
+    return Answered(result.status, {"Content-Type": result.content_type, **result.headers}, result.body.decode())

@@ -18,7 +18,9 @@ EVIL = "<script>alert(1)</script>"
 
 
 def problems(world: World) -> str:
-    return "; ".join(f"{each['kind']}: {each['text']}" for each in ask(world, "/ui/api/overview").json["problems"])
+    return "; ".join(
+        f"{problem['kind']}: {problem['text']}" for problem in ask(world, "/ui/api/overview").json["problems"]
+    )
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
@@ -89,26 +91,26 @@ def test_script_makes_no_markup() -> None:
 def test_any_text_is_answered_as_json() -> None:
     world = World()
     said = prediction_ready(ready=False, reason=EVIL, message=EVIL)
-    found = metric(conditions=(said, {**published(), "message": EVIL}), cold_names=(EVIL,), ready=False)
-    found["status"]["prediction"]["policy"]["model"] = EVIL
+    result = metric(conditions=(said, {**published(), "message": EVIL}), cold_names=(EVIL,), ready=False)
+    result["status"]["prediction"]["policy"]["model"] = EVIL
     pod = mid_pod(EVIL)
-    world.put(node("n1", labels={"a": EVIL}, annotations={"node.koordinator.sh/reservation": EVIL}), found, pod)
+    world.put(node("n1", labels={"a": EVIL}, annotations={"node.koordinator.sh/reservation": EVIL}), result, pod)
     world.context.in_force = after_change(world.context.in_force, f'{{"enable": "{EVIL}"}}', present=True)
     world.context.progress.trouble = EVIL
     world.look()
     assert EVIL in problems(world)
     for url in ("/ui/api/nodes", "/ui/api/nodes/n1/explain", f'/ui/api/nodes?q={EVIL}"onfocus="x'):
-        answer = ask(world, url, Stored(found))
+        answer = ask(world, url, Stored(result))
         assert (answer.status, answer.headers["X-Content-Type-Options"]) == (200, "nosniff")
         assert answer.json
 
 
 def test_the_page_explains_as_the_command_does() -> None:
     """A node's explanation is that of `kubectl headroom explain node`, with why its NodeMetric could not be read."""
-    world, found = typical(), metric()
-    explained = explanation.of_node(world.context, Stored(found), "n1")
+    world, result = typical(), metric()
+    explained = explanation.of_node(world.context, Stored(result), "n1")
     assert explained is not None
-    data = ask(world, "/ui/api/nodes/n1/explain", Stored(found)).json
+    data = ask(world, "/ui/api/nodes/n1/explain", Stored(result)).json
     assert data == {**as_json(explained[0]), "problem": ""}
     assert {term["name"] for term in data["terms"]} >= {"reserved", "unused", "mid"}
     away = ask(world, "/ui/api/nodes/n1/explain", Stored(problem="it is away")).json
@@ -164,7 +166,7 @@ def test_the_page_is_documented() -> None:
         re.findall(r"^\| ([^|]+) \|", PAGE.partition(title)[2].partition("\n\n")[0], flags=re.MULTILINE)
         for title in ("| state | meaning |\n", "| line | what it is |\n")
     )
-    assert [each.strip("` ") for each in states] == [state.value for state in State]
+    assert [state.strip("` ") for state in states] == [state.value for state in State]
     assert {name.strip() for row in lines for name in row.split(",")} - {"---"} == lines_of_the_script()
     paths = re.findall(r"^(/ui/api/\S+)", PAGE, flags=re.MULTILINE)
     answers = [ask(typical(), path.replace("NAME", "n1")) for path in paths]

@@ -75,13 +75,13 @@ def browser(browser_program: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def _shown(page: Page, name: str, state: str) -> bool:
-    return bool((found := page.data(f"nodes/{name}")) and found["state"] == state)
+    return bool((result := page.data(f"nodes/{name}")) and result["state"] == state)
 
 
 async def _figure(tab: Tab, resource: str) -> dict[str, Any]:
     text = await tab.evaluate(f"document.querySelector('figure[data-resource={resource}]').dataset.values")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    result: dict[str, Any] = json.loads(text)
+    return result
 
 
 async def test_the_page_shows_the_cluster(page: Page, browser: int) -> None:

@@ -23,9 +23,9 @@ def world() -> World:
 
 
 def test_sums_count_nodes_that_report(world: World) -> None:
-    found = overview(world.recorder)
-    assert (found.nodes, found.reporting, found.warm, found.cold) == (4, 2, 4, 1)
-    assert {series: number for (series, resource), number in found.numbers.items() if resource == "cpu"} == {
+    result = overview(world.recorder)
+    assert (result.nodes, result.reporting, result.warm, result.cold) == (4, 2, 4, 1)
+    assert {series: number for (series, resource), number in result.numbers.items() if resource == "cpu"} == {
         Series.ALLOCATABLE: 80.0,
         Series.REQUESTED: 39.0,
         Series.PEAK: 10.0,
@@ -34,8 +34,8 @@ def test_sums_count_nodes_that_report(world: World) -> None:
         Series.PUBLISHED: 4.0,
         Series.ALLOCATED: 3.0,
     }
-    assert found.states == {State.SILENT: 1, State.LATE: 1, State.PUBLISHING: 1, State.OFF: 1}
-    assert ([row.name for row in found.attention], [row.name for row in found.wasteful]) == (["c", "d"], ["b"])
+    assert result.states == {State.SILENT: 1, State.LATE: 1, State.PUBLISHING: 1, State.OFF: 1}
+    assert ([row.name for row in result.attention], [row.name for row in result.wasteful]) == (["c", "d"], ["b"])
 
 
 def test_waste_is_what_nobody_needs(world: World) -> None:

@@ -70,9 +70,9 @@ def test_wrong_address_names_the_flag() -> None:
 async def test_node_metrics_are_read() -> None:
     metrics, loop = NodeMetrics(), asyncio.get_running_loop()
     metrics.attach(_Api({"kind": "NodeMetric"}), loop)
-    found = await asyncio.to_thread(metrics.read, "n1")
-    assert found is not None
-    assert found["path"].endswith("/nodemetrics/n1")
+    result = await asyncio.to_thread(metrics.read, "n1")
+    assert result is not None
+    assert result["path"].endswith("/nodemetrics/n1")
     metrics.attach(_Api(ApiError(404, "NotFound", "none")), loop)
     assert await asyncio.to_thread(metrics.read, "n1") is None
 

@@ -26,10 +26,10 @@ def refused(message: str, **more: object) -> Json:
 
 
 def test_request_is_read() -> None:
-    found = requested(text="{}", before="[]", user="jane")
-    assert (found.operation, found.resource, found.name) == ("UPDATE", "v1/configmaps", NAME)
-    assert (found.user, found.text, found.before) == ("jane", "{}", "[]")
-    assert found.concerns(NAMESPACE, NAME)
+    result = requested(text="{}", before="[]", user="jane")
+    assert (result.operation, result.resource, result.name) == ("UPDATE", "v1/configmaps", NAME)
+    assert (result.user, result.text, result.before) == ("jane", "{}", "[]")
+    assert result.concerns(NAMESPACE, NAME)
     body = review(operation="CREATE", before=None)
     body["request"]["name"] = ""
     assert admission.read(json.dumps(body).encode()).concerns(NAMESPACE, NAME)
@@ -57,11 +57,11 @@ def test_odd_requests_are_survived(fields: Json) -> None:
     body = review()
     body["request"].update(fields)
     try:
-        found = admission.read(json.dumps(body).encode())
+        result = admission.read(json.dumps(body).encode())
     except admission.NotAReviewError:
         return
-    json.dumps(admission.for_kopf(found))
-    assert admission.allowed(found)["response"]["uid"] == found.uid
+    json.dumps(admission.for_kopf(result))
+    assert admission.allowed(result)["response"]["uid"] == result.uid
 
 
 def test_kopf_gets_no_more() -> None:
@@ -93,9 +93,9 @@ def test_refusal_is_a_status() -> None:
     """Each fault becomes a cause with its path, as of any invalid object, so that kubectl shows one line for each."""
     unknown, invalid = "unknown field: did you mean enable?", "not valid JSON"
     faults = (ConfigFinding("nodeConfigs[0].enabl", unknown), ConfigFinding("", invalid))
-    found = refused(admission.folded(faults))
-    status = found["status"]
-    assert (found["allowed"], status["code"], status["reason"], status["details"]["name"]) == (
+    result = refused(admission.folded(faults))
+    status = result["status"]
+    assert (result["allowed"], status["code"], status["reason"], status["details"]["name"]) == (
         False,
         422,
         "Invalid",
@@ -110,21 +110,21 @@ def test_refusal_is_a_status() -> None:
 
 @pytest.mark.parametrize("message", ["", "boom", "null", "[]", "{}", '{"faults": 3, "more": 0}', '{"faults": [3]}'])
 def test_fault_of_the_check_admits_with_a_warning(message: str) -> None:
-    found = refused(message)
-    assert found["allowed"] is True
-    assert "was not checked" in found["warnings"][0]
+    result = refused(message)
+    assert result["allowed"] is True
+    assert "was not checked" in result["warnings"][0]
 
 
 @given(
     st.lists(st.builds(ConfigFinding, st.text(), st.text()), min_size=1, max_size=4), st.lists(st.text(), max_size=3)
 )
 def test_any_fault_arrives_as_one_printable_line(faults: list[ConfigFinding], warnings: list[str]) -> None:
-    found = refused(admission.folded(faults), warnings=warnings)
-    causes = found["status"]["details"]["causes"]
-    assert (len(causes), len(found.get("warnings", []))) == (len(faults), len(warnings))
-    texts = [each[part] for each in causes for part in ("field", "message")] + found.get("warnings", [])
-    assert all(each.isprintable() for each in texts)
-    assert len(found["status"]["message"].splitlines()) == 1 + len(faults)
+    result = refused(admission.folded(faults), warnings=warnings)
+    causes = result["status"]["details"]["causes"]
+    assert (len(causes), len(result.get("warnings", []))) == (len(faults), len(warnings))
+    texts = [cause[part] for cause in causes for part in ("field", "message")] + result.get("warnings", [])
+    assert all(text.isprintable() for text in texts)
+    assert len(result["status"]["message"].splitlines()) == 1 + len(faults)
 
 
 def test_many_faults_are_counted() -> None:
@@ -139,6 +139,6 @@ def test_warnings_fit_headers() -> None:
     assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
     warnings = answer["response"]["warnings"]
     assert (len(warnings), warnings[-1]) == (13, "and 28 more warnings")
-    assert all(each.isprintable() and len(each.encode()) <= 256 for each in warnings)
+    assert all(warning.isprintable() and len(warning.encode()) <= 256 for warning in warnings)
     assert warnings[0].startswith("0: é\\n\\x00\\ud800ü")
     assert warnings[0].endswith("…")

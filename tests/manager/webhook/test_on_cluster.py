@@ -155,9 +155,9 @@ def test_user_is_told_what_is_wrong(guarded: Guarded, tmp_path: Path) -> None:
     manager = guarded.manager()
     eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {manager.said()}")
     assert guarded.api.get(SECRET)["type"] == "kubernetes.io/tls"
-    found = guarded.refusal(BAD)
-    assert found["status"] == 422
-    assert 'admission webhook "colocation-config.headroom.sh" denied the request' in found["message"]
+    result = guarded.refusal(BAD)
+    assert result["status"] == 422
+    assert 'admission webhook "colocation-config.headroom.sh" denied the request' in result["message"]
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}}
     text = json.dumps({**manifest, "data": {"colocation-config": BAD}})
     applied = guarded.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)

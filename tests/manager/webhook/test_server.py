@@ -45,10 +45,10 @@ async def test_bad_edit_is_refused_with_all_faults_at_once(caplog: pytest.LogCap
     text = '{"enabl": true, "degradeTimeMinutes": 0, "nodeConfigs": [{"name": "a", "midCPUThresholdPercent": 101}]}'
     with caplog.at_level(logging.INFO):
         async with serving() as served:
-            found = await served.ask(review(text, user="jane"))
+            result = await served.ask(review(text, user="jane"))
             created = await served.ask(review("{", operation="CREATE"))
-    assert found["allowed"] is False
-    causes = {each["field"]: each["message"] for each in found["status"]["details"]["causes"]}
+    assert result["allowed"] is False
+    causes = {cause["field"]: cause["message"] for cause in result["status"]["details"]["causes"]}
     assert causes["enabl"] == "unknown field: did you mean enable?"
     assert causes["degradeTimeMinutes"] == "must be 1 to 10080, got 0"
     assert "got 101" in causes["nodeConfigs[0].midCPUThresholdPercent"]
@@ -75,20 +75,20 @@ async def test_bad_edit_is_refused_with_all_faults_at_once(caplog: pytest.LogCap
 )
 async def test_good_unchanged_and_foreign_texts_and_deletions_are_admitted(body: dict[str, Any]) -> None:
     async with serving() as served:
-        found = await served.ask(body)
-    assert found["allowed"] is True
-    assert found["uid"] == body["request"]["uid"]
-    assert "patch" not in found
+        result = await served.ask(body)
+    assert result["allowed"] is True
+    assert result["uid"] == body["request"]["uid"]
+    assert "patch" not in result
 
 
 async def test_warnings() -> None:
     """What is ignored or probably not meant is admitted with a warning for each; what is too long is not judged."""
     async with serving() as served:
-        found = await served.ask(review('{"enable": true, "somethingElse": 1}'))
-        assert (found["allowed"], ["somethingElse" in each for each in found["warnings"]]) == (True, [True])
-        found = await served.ask(review("x" * (1024 * 1024 + 1)))
-        assert (found["allowed"], served.count("unchecked")) == (True, 1)
-        assert "longer than any ConfigMap" in found["warnings"][0]
+        result = await served.ask(review('{"enable": true, "somethingElse": 1}'))
+        assert (result["allowed"], ["somethingElse" in warning for warning in result["warnings"]]) == (True, [True])
+        result = await served.ask(review("x" * (1024 * 1024 + 1)))
+        assert (result["allowed"], served.count("unchecked")) == (True, 1)
+        assert "longer than any ConfigMap" in result["warnings"][0]
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ async def test_warnings() -> None:
 )
 async def test_garbage_is_answered(body: bytes, status: int, said: str, caplog: pytest.LogCaptureFixture) -> None:
     async with serving() as served:
-        found, text = await served.post(body)
-        assert (found, said in text) == (status, True), text
+        result, text = await served.post(body)
+        assert (result, said in text) == (status, True), text
         assert served.count("malformed") == 1
         assert (await served.ask(review("{}")))["allowed"] is True
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
@@ -134,9 +134,9 @@ async def test_four_reviews_at_most_are_judged_at_once() -> None:
         raise RuntimeError("judged")
 
     async with serving(counts) as served:
-        found = await asyncio.gather(*(served.post(review("{")) for _ in range(6)))
+        result = await asyncio.gather(*(served.post(review("{")) for _ in range(6)))
     assert (max(judged), len(judged)) == (4, 6)
-    assert {status for status, _ in found} == {200}
+    assert {status for status, _ in result} == {200}
 
 
 async def test_review_beyond_the_limit_is_turned_away_unread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,9 +151,9 @@ async def test_fault_of_the_check_admits_with_a_warning(caplog: pytest.LogCaptur
         raise RuntimeError("boom")
 
     async with serving(fails) as served:
-        found = await served.ask(review("{"))
-    assert found["allowed"] is True
-    assert "was not checked" in found["warnings"][0]
+        result = await served.ask(review("{"))
+    assert result["allowed"] is True
+    assert "was not checked" in result["warnings"][0]
     assert served.count("unchecked") == 1
     assert "should not happen" in caplog.text
 
@@ -161,9 +161,9 @@ async def test_fault_of_the_check_admits_with_a_warning(caplog: pytest.LogCaptur
 async def test_slow_check_admits_as_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "_ANSWER_SECONDS", 0.1)
     async with serving(hangs) as served:
-        found = await served.ask(review("{"))
-    assert found["allowed"] is True
-    assert "takes too long" in found["warnings"][0]
+        result = await served.ask(review("{"))
+    assert result["allowed"] is True
+    assert "takes too long" in result["warnings"][0]
 
 
 async def test_certificate_changes_under_way() -> None:

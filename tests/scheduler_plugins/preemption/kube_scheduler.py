@@ -74,12 +74,12 @@ class KubeScheduler:
         """Start one, and end it."""
         listener = Listener()
         extender = {"urlPrefix": listener.url, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "30s"}
-        found = {
+        result = {
             "percentageOfNodesToScore": 100,
             "profiles": [{"schedulerName": name}],
             "extenders": [extender],
         }
-        component = cluster.control_plane.add_scheduler(name, found)
+        component = cluster.control_plane.add_scheduler(name, result)
         try:
             yield cls(cluster, name, listener, component)
         finally:
@@ -97,7 +97,9 @@ class KubeScheduler:
         judged = self._wait(f"{path}/{pod['metadata']['name']}")
         if judged["spec"].get("nodeName"):
             return judged, self._listener.fit[judged["metadata"]["uid"]], {}
-        (condition,) = (each for each in judged["status"]["conditions"] if each["type"] == "PodScheduled")
+        (condition,) = (
+            condition for condition in judged["status"]["conditions"] if condition["type"] == "PodScheduled"
+        )
         return judged, frozenset(), reasons(condition["message"])
 
     def _wait(self, path: str) -> Json:
@@ -105,14 +107,16 @@ class KubeScheduler:
         while time.monotonic() < deadline:
             pod = self.cluster.api.get(path)
             conditions = pod["status"].get("conditions", ())
-            if pod["spec"].get("nodeName") or any(each.get("reason") == "Unschedulable" for each in conditions):
+            if pod["spec"].get("nodeName") or any(
+                condition.get("reason") == "Unschedulable" for condition in conditions
+            ):
                 return pod
             time.sleep(_POLL_SECONDS)
         raise AssertionError(f"{path}: not judged within {_PATIENCE_SECONDS:.0f} s")
 
 
 def reasons(message: str) -> Counter[str]:
-    """How many nodes have each reason, as kube-scheduler says when it finds no node."""
+    """Return how many nodes have each reason, as kube-scheduler says when it finds no node."""
     text = _END.split(message.partition("are available: ")[2])[0]
     counted = (part.partition(" ") for part in text.split(", ") if part)
     return Counter({reason: int(count) for count, _, reason in counted})
@@ -190,8 +194,8 @@ class RandomPods:
             {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
             {"operator": "Exists", "effect": "NoExecute"},
         ]
-        found = [each for each in more if self._one_in(4)]
-        return found if self._one_in(20) else [_TOLERATION, *found]
+        result = [each for each in more if self._one_in(4)]
+        return result if self._one_in(20) else [_TOLERATION, *result]
 
     def _node_term(self) -> Json:
         zones = self._random.sample(ZONES, self._random.randint(1, 2))

@@ -76,9 +76,12 @@ class Server:
         annotations = {**pod["metadata"].get("annotations", {}), **metadata.get("annotations", {})}
         pod["metadata"]["annotations"] = {name: text for name, text in annotations.items() if text is not None}
         conditions = {
-            each["type"]: each for each in (*pod["status"].get("conditions", ()), *body["status"].get("conditions", ()))
+            condition["type"]: condition
+            for condition in (*pod["status"].get("conditions", ()), *body["status"].get("conditions", ()))
         }
-        pod["status"]["conditions"] = [each for each in conditions.values() if each.get("$patch") != "delete"]
+        pod["status"]["conditions"] = [
+            condition for condition in conditions.values() if condition.get("$patch") != "delete"
+        ]
         if "nominatedNodeName" in body["status"]:
             pod["status"]["nominatedNodeName"] = body["status"]["nominatedNodeName"]
         hold = Hold.of_pod(pod)

@@ -169,7 +169,7 @@ async def test_budget_says_no() -> None:
     assert play.held()
     await play.live()
     assert (play.held(), play.server.evicted) == (False, [])
-    assert not any(each["type"].startswith("headroom") for each in play.pod("b1")["status"]["conditions"])
+    assert not any(condition["type"].startswith("headroom") for condition in play.pod("b1")["status"]["conditions"])
     play.server.before = lambda _: None
     await play.live(20)
     assert play.server.evicted == []

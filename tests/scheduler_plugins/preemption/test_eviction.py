@@ -1,4 +1,4 @@
-"""One eviction whose answers are lost, pods that end early again, and pods that were bound beyond max."""
+"""An eviction whose answers are lost, pods that end early again, and pods that were bound beyond max."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -58,12 +58,14 @@ async def test_request_is_lost(rule: BudgetsRule, error: ApiUnavailable) -> None
 async def test_eviction_is_told_though_it_cannot_be_marked(
     error: ApiUnavailable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play, told = Play(), list[tuple[str, str]]()
+    play, texts = Play(), list[tuple[str, str]]()
     play.server.fail("PATCH a2", error)
-    monkeypatch.setattr(play.controller._recorder, "did", lambda pod, _type, reason, _: told.append((pod.name, reason)))
+    monkeypatch.setattr(
+        play.controller._recorder, "did", lambda pod, _type, reason, _: texts.append((pod.name, reason))
+    )
     await play.live(3)
     assert play.server.evicted == ["a2"]
-    assert told == [("b1", "Reclaiming"), ("a2", "Preempted")]
+    assert texts == [("b1", "Reclaiming"), ("a2", "Preempted")]
     assert play.registry.get_sample_value("headroom_scheduler_reclaim_evictions_total", {"result": "evicted"}) == 1
 
 
@@ -134,10 +136,10 @@ def _late(play: Play, name: str, second: int, priority: int = 0, gpus: int = 1) 
 
 
 def _named(play: Play) -> list[str]:
-    found = over_max_usage(
+    result = over_max_usage(
         play.world.cluster.ledger, play.world.cluster.pods.values(), play.world.cluster.quota_objects
     )
-    return [pod.name for each in found for pod in each.pods]
+    return [pod.name for each in result for pod in each.pods]
 
 
 def test_who_is_beyond() -> None:

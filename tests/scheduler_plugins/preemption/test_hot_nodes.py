@@ -74,15 +74,15 @@ class Site:
         return self.evaluator(as_asked(asked), NOW, None if held is None else [held.node], held)
 
     def decision(self, item: Json, held: Hold | None = None) -> tuple[Decision, Hold]:
-        found = self.decide(item, held)
-        assert isinstance(found, Decision), found
-        victims = tuple(victim.uid for victim in found.victims)
-        return found, Hold(found.node, NOW + 60, victims, 1, self.evaluator.relief(found))
+        result = self.decide(item, held)
+        assert isinstance(result, Decision), result
+        victims = tuple(victim.uid for victim in result.victims)
+        return result, Hold(result.node, NOW + 60, victims, 1, self.evaluator.relief(result))
 
     def why_not(self, item: Json, held: Hold | None = None) -> str:
-        found = self.decide(item, held)
-        assert isinstance(found, Undecided), found
-        return found.reason
+        result = self.decide(item, held)
+        assert isinstance(result, Undecided), result
+        return result.reason
 
     def passes(self, item: Json) -> bool:
         return bool(self.extender.filter(Arguments(item, list(self.nodes))).names)
@@ -103,10 +103,10 @@ def test_hot_by_borrowers(share: float, beside: float, leave: int, arguments: di
     site = Site(share, "n1", beside=beside, **arguments)
     asked = pod("wants", "b")
     assert not site.passes(asked)
-    found, hold = site.decision(asked)
+    result, hold = site.decision(asked)
     by_prod = "prod_usage_thresholds" in arguments  # of which only pods count that are there, whatever is measured
-    assert by_prod or len(found.victims) == leave
-    for victim in found.victims:
+    assert by_prod or len(result.victims) == leave
+    for victim in result.victims:
         site.cluster.delete_pod(victim.uid)
         site.cache.delete_pod(victim.uid)
     assert by_prod or not site.passes(pod("other", "b")), "what was measured of those who left still counts for others"
@@ -117,10 +117,10 @@ def test_hot_by_borrowers(share: float, beside: float, leave: int, arguments: di
 
 def test_hot_by_others() -> None:
     site = Site(0.1, "n1", "n2", beside=7.0)
-    found = site.decide(pod("wants", "b"))
-    assert isinstance(found, Undecided)
-    assert "2 node(s) cpu usage exceed threshold" in found.reason
-    assert found.rejected.keys() == {"n1", "n2"}
+    result = site.decide(pod("wants", "b"))
+    assert isinstance(result, Undecided)
+    assert "2 node(s) cpu usage exceed threshold" in result.reason
+    assert result.rejected.keys() == {"n1", "n2"}
 
 
 def test_old_report_stays_refused() -> None:
@@ -134,7 +134,7 @@ def test_decided_once_more(gone: int) -> None:
     """While those leave who were chosen, the same are chosen: what they used is not missed twice, nor forgotten."""
     site = Site(0.64, "n1")
     first, hold = site.decision(pod("wants", "b"))
-    left = {each.uid for each in first.victims[:gone]}
+    left = {victim.uid for victim in first.victims[:gone]}
     for uid in left:
         site.cluster.delete_pod(uid)
         site.cache.delete_pod(uid)

@@ -141,7 +141,7 @@ def test_random_clusters_are_various() -> None:
                 seen |= {"violation"} if candidate["numPDBViolations"] else set()
                 homes = {victim.partition("/")[0] for victim in candidate["victims"]}
                 seen.add("own" if homes == {given["preemptor"]["metadata"]["namespace"]} else "others")
-            seen |= {each["code"] for each in answer["rejectedNodes"].values()}
+            seen |= {node["code"] for node in answer["rejectedNodes"].values()}
 
     wanted = {"several", "victims", "violation", "own", "others"}
     assert seen == wanted | {"Unschedulable", "UnschedulableAndUnresolvable", "Error"}
@@ -150,20 +150,20 @@ def test_random_clusters_are_various() -> None:
 def test_words_are_upstreams() -> None:
     vectors_file = Path(golden.__file__).parent / "vectors" / "capacity_preemption.json"
     compared = 0
-    for each in json.loads(vectors_file.read_text(encoding="utf-8")):
-        if each["input"]["op"] == "preempt":
-            answered = OPERATIONS["preempt"](each["input"])
+    for load in json.loads(vectors_file.read_text(encoding="utf-8")):
+        if load["input"]["op"] == "preempt":
+            answered = OPERATIONS["preempt"](load["input"])
             for part in ("preFilter", "postFilter", "rejectedNodes"):
-                expected = each["expected"].get(part)
-                told = _messages(answered[part]) if expected is not None else {}
-                assert told.items() >= _messages(expected or {}).items(), each["name"]
+                expected = load["expected"].get(part)
+                texts = _messages(answered[part]) if expected is not None else {}
+                assert texts.items() >= _messages(expected or {}).items(), load["name"]
                 compared += len(_messages(expected or {}))
     assert compared
 
 
 def _messages(part: Mapping[str, Any]) -> dict[str, str]:
-    found = {"": part["message"]} if "message" in part else {}
-    return found | {key: each["message"] for key, each in part.items() if isinstance(each, dict) and "message" in each}
+    result = {"": part["message"]} if "message" in part else {}
+    return result | {key: each["message"] for key, each in part.items() if isinstance(each, dict) and "message" in each}
 
 
 def _borrowed(nodes: int) -> World:

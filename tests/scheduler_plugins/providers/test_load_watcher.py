@@ -57,8 +57,8 @@ def test_window_says_the_age() -> None:
 
 
 def test_absent_fields_are_empty() -> None:
-    (found,) = decode(document({"type": "CPU"}), NOW).nodes["n"].metrics
-    assert found == {"name": "", "type": "CPU", "operator": "", "rollup": "", "value": 0.0}
+    (result,) = decode(document({"type": "CPU"}), NOW).nodes["n"].metrics
+    assert result == {"name": "", "type": "CPU", "operator": "", "rollup": "", "value": 0.0}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1001.0, 10**400, "26", True, None, [26]])

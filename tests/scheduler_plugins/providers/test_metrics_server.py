@@ -22,7 +22,7 @@ def usage(cpu: Any = "500m", memory: Any = "1Gi", timestamp: Any = "2024-12-31T2
 
 def test_usage_becomes_percent() -> None:
     node = decode([usage()], WHOLE, NOW).nodes["n"]
-    assert [(each["type"], each["operator"], each["value"]) for each in node.metrics] == [
+    assert [(metric["type"], metric["operator"], metric["value"]) for metric in node.metrics] == [
         ("CPU", "Latest", 12.5),
         ("Memory", "Latest", 12.5),
     ]
@@ -44,7 +44,7 @@ def test_unknown_nodes_are_left_out() -> None:
 )
 def test_garbage_is_no_number(cpu: object) -> None:
     answer = decode([usage(cpu=cpu)], WHOLE, NOW)
-    assert [each["type"] for each in answer.nodes["n"].metrics] == ["Memory"]
+    assert [metric["type"] for metric in answer.nodes["n"].metrics] == ["Memory"]
     assert answer.unusable == 1
 
 
@@ -111,9 +111,9 @@ async def test_capacity_is_listed_for_parity() -> None:
     node = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "8", "memory": "8Gi"}, "images": ["x"]}}
     async with serving() as (fake, api):
         fake.add("list", answer({"items": [usage()]}), answer({"metadata": {}, "items": [node]}))
-        found = await provider(api, parity=True).fetch(NOW)
-        assert found.nodes["n"].metrics[0]["value"] == 6.25
+        result = await provider(api, parity=True).fetch(NOW)
+        assert result.nodes["n"].metrics[0]["value"] == 6.25
         fake.add("list", answer({"items": [usage()]}))
-        found = await provider(api).fetch(NOW)
-        assert found.nodes["n"].metrics[0]["value"] == 12.5
+        result = await provider(api).fetch(NOW)
+        assert result.nodes["n"].metrics[0]["value"] == 12.5
         assert [request.path for request in fake.requests] == [NODES, "/api/v1/nodes", NODES]

@@ -51,7 +51,7 @@ async def test_shares_become_percent() -> None:
     }
     answer, _ = await fetch(answers)
     node = answer.nodes["a"]
-    assert [(each["type"], each["operator"], each["value"]) for each in node.metrics] == [
+    assert [(metric["type"], metric["operator"], metric["value"]) for metric in node.metrics] == [
         ("CPU", "AVG", 50.0),
         ("CPU", "STD", 25.0),
         ("Memory", "AVG", 75.0),

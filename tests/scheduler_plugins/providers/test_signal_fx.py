@@ -71,8 +71,8 @@ async def fetch(fake: FakeSignalFx, settings: MetricProvider = SETTINGS) -> Answ
 async def test_means_of_the_window() -> None:
     answer = await fetch(FakeSignalFx("c1", USAGE, NOW), replace(SETTINGS, window_duration=130.0))
     assert set(answer.nodes) == {"n1"}
-    found = [(each["type"], each["operator"], each["value"]) for each in answer.nodes["n1"].metrics]
-    assert found == [("CPU", "AVG", 30.0), ("Memory", "AVG", 40.0)]
+    result = [(metric["type"], metric["operator"], metric["value"]) for metric in answer.nodes["n1"].metrics]
+    assert result == [("CPU", "AVG", 30.0), ("Memory", "AVG", 40.0)]
 
 
 async def test_token_is_needed() -> None:

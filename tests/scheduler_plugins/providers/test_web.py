@@ -57,9 +57,9 @@ async def test_repeated_token_is_not_told(answer: Callable[[web.Request], web.Re
     async with answering({"/x": answer}) as server:
         with pytest.raises(ProviderError) as caught:
             await fetch(server.url, token="s3cret-t0ken-of-yours")  # noqa: S106
-    told = str(caught.value)
-    assert not any(piece in told for piece in ("s3cret", "t0ken", "yours"))
-    assert told
+    texts = str(caught.value)
+    assert not any(piece in texts for piece in ("s3cret", "t0ken", "yours"))
+    assert texts
 
 
 async def test_token_file_is_read_anew(tmp_path: Path) -> None:

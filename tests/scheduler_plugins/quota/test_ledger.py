@@ -131,8 +131,8 @@ def test_namespaces_are_forgotten() -> None:
 
 def test_status_names_what_the_quota_names() -> None:
     item = quota("a", {"cpu": 4, GPU: 2}, {"cpu": 4, "memory": "1Gi", "requests.storage": 5})
-    found = Quota.from_json(item, MaxMissing.INFINITE)
-    assert found.reported({"cpu": 1500, "memory": 3 * 2**30, "hugepages-2Mi": 2**21}) == {
+    result = Quota.from_json(item, MaxMissing.INFINITE)
+    assert result.reported({"cpu": 1500, "memory": 3 * 2**30, "hugepages-2Mi": 2**21}) == {
         "cpu": "1500m",
         GPU: "0",
         "memory": "3Gi",

@@ -27,7 +27,7 @@ NODES: Final = ("n1", "n2", "n3")
 
 
 class Run:
-    """One run of the extender."""
+    """A run of the extender."""
 
     def __init__(self, mode: Mode, now: float) -> None:
         plugin = CapacityScheduling(MaxMissing.INFINITE)
@@ -122,8 +122,8 @@ class World:
         del self.in_flight[uid]
         if uid in self.pods and self.lot.random() < 0.7:
             pod = deepcopy(self.pods[uid])
-            told = [each for each in pod["status"].get("conditions", ()) if each["status"] == "False"]
-            since = told[0]["lastTransitionTime"] if told else at(self.now)
+            texts = [each for each in pod["status"].get("conditions", ()) if each["status"] == "False"]
+            since = texts[0]["lastTransitionTime"] if texts else at(self.now)
             refused = {
                 "type": "PodScheduled",
                 "status": "False",

@@ -31,7 +31,7 @@ class Room:
     """Refuses nodes on which load, pods in flight and the pod would be more CPU than the annotation `room` says."""
 
     by_time: bool = False
-    """Whether the annotation is a time from which on there is room for anything."""
+    """True if the annotation is a time from which on there is room for anything."""
 
     def dtype(self) -> np.dtype[Any]:
         return np.dtype([("room", np.float64)])
@@ -155,12 +155,12 @@ class Site:
 
     async def story(self, rounds: int = 60) -> list[str]:
         """Rounds in which kube-scheduler asks about each pod that is requeued; the names of those, in order."""
-        found = []
+        result = []
         for _ in range(rounds):
             names = await self.reconcile()
             self.ask_again(*names)
-            found += names
-        return found
+            result += names
+        return result
 
     def counted(self, name: str, **labels: str) -> float:
         return _sample(self.metrics, name, labels)

@@ -99,9 +99,9 @@ async def test_events_are_rationed() -> None:
     stage.room(a=0)
     stage.refuse(*(f"p{number:03d}" for number in range(9)))
     stage.refuse("important", priority=5)
-    told = [await stage.told() for _ in range(4)]
-    assert [len(names) for names in told] == [5, 2, 2, 1]
-    assert told[0][0] == "important"
+    texts = [await stage.told() for _ in range(4)]
+    assert [len(names) for names in texts] == [5, 2, 2, 1]
+    assert texts[0][0] == "important"
 
 
 async def test_bound_pods_are_not_told() -> None:
@@ -195,5 +195,5 @@ def test_wait_is_measured() -> None:
     bound["spec"]["nodeName"] = "a"
     part.unschedulable.put_pod(bound)
     (family,) = metrics.waited.collect()
-    found = {sample.name.rpartition("_")[2]: sample.value for sample in family.samples}
-    assert (found["count"], found["sum"]) == (1, 42)
+    result = {sample.name.rpartition("_")[2]: sample.value for sample in family.samples}
+    assert (result["count"], result["sum"]) == (1, 42)

@@ -244,8 +244,8 @@ async def test_missing_right_is_reported_once(caplog: pytest.LogCaptureFixture) 
     for _ in range(180):
         await site.reconcile()
     assert len(site.api.patches) == 10 + 2  # those that were on their way at the same time, and one a minute
-    (told,) = [record.getMessage() for record in caplog.records]
-    assert MISSING_RIGHT in told
+    (texts,) = [record.getMessage() for record in caplog.records]
+    assert MISSING_RIGHT in texts
     site.api.failures.clear()
     await site.story()
     assert len(set(site.api.names[12:])) == 30

@@ -28,14 +28,14 @@ def _run(*names: str) -> dict[str, list[list[str]]]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    found = {}
+    result = {}
     for section in done.stdout.split("\n## ")[1:]:
         lines = [line for line in section.splitlines() if line.startswith("| ")]
-        found[section.partition(":")[0]] = [line.strip("| ").split(" | ") for line in lines]
-    assert set(found) == set(names)
-    for rows in found.values():
+        result[section.partition(":")[0]] = [line.strip("| ").split(" | ") for line in lines]
+    assert set(result) == set(names)
+    for rows in result.values():
         assert len(rows) > 1
-    return found
+    return result
 
 
 @pytest.mark.long

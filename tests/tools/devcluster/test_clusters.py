@@ -48,7 +48,9 @@ def test_security_is_on(cluster: Cluster, namespace: str) -> None:
     pod = json.loads(cluster.kubectl("get", "pod", "app", "-n", namespace, "-o", "json"))
     assert next(volume["name"] for volume in pod["spec"]["volumes"]).startswith("kube-api-access")
     entries = audited(cluster)
-    assert any(one["user"]["username"].endswith(f"{namespace}:nobody") or one["verb"] == "list" for one in entries)
+    assert any(
+        entry["user"]["username"].endswith(f"{namespace}:nobody") or entry["verb"] == "list" for entry in entries
+    )
 
 
 def test_pods_run_on_kwok_nodes(cluster: Cluster, namespace: str) -> None:

@@ -89,8 +89,8 @@ def binaries(real_node_requirements: None) -> Binaries:  # noqa: ARG001 - it ski
 
 @pytest.fixture(scope="module")
 def built(binaries: Binaries) -> dict[str, Layout]:
-    found = images.build_all(binaries, lambda _: None)
-    return {one.name.partition("/")[2].partition(":")[0]: one for one in found if "headroom" in one.name}
+    result = images.build_all(binaries, lambda _: None)
+    return {one.name.partition("/")[2].partition(":")[0]: one for one in result if "headroom" in one.name}
 
 
 @pytest.fixture(scope="module", params=sorted(PROGRAMS))
@@ -165,8 +165,8 @@ def test_bytecode_holds_without_times(contents: Contents) -> None:
     assert len(modules) > 100
     assert compiled - contents.entries.keys() == set()
     for name in ("headroom/kube/__pycache__/api", "numpy/__pycache__/__init__"):
-        (found,) = [one for one in contents.entries if one.endswith(f"site-packages/{name}.{tag}.pyc")]
-        assert PYC_FLAGS.unpack(contents.read(found)[: PYC_FLAGS.size]) == (HASH_NOT_CHECKED,)
+        (result,) = [entry for entry in contents.entries if entry.endswith(f"site-packages/{name}.{tag}.pyc")]
+        assert PYC_FLAGS.unpack(contents.read(result)[: PYC_FLAGS.size]) == (HASH_NOT_CHECKED,)
 
 
 def test_scanners_find_the_packages(contents: Contents) -> None:
@@ -210,7 +210,7 @@ def test_runs_without_rights(contents: Contents, container: Callable[..., tuple[
 @pytest.mark.long
 def test_same_sources_same_image(binaries: Binaries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An image that is built again from the same contents, every step of it, has the same digest."""
-    (recipe,) = [one for one in RECIPES if one.name == "headroom-agent"]
+    (recipe,) = [recipe for recipe in RECIPES if recipe.name == "headroom-agent"]
     monkeypatch.setattr(images, "RECIPES", (recipe,))
     for name in (recipe.dockerfile, *SHARED_INPUTS, *recipe.inputs):
         source, target = ROOT / name, tmp_path / name

@@ -75,11 +75,11 @@ def test_missing_python_is_said(filled: Path, tmp_path: Path) -> None:
 
 def test_manifest_names_each_archive() -> None:
     """The manifest for an index names an archive for every platform that can be built."""
-    found = yaml.safe_load((ROOT / ".krew.yaml").read_text())
-    assert found["apiVersion"] == "krew.googlecontainertools.github.com/v1alpha2"
-    labels = [each["selector"]["matchLabels"] for each in found["spec"]["platforms"]]
-    assert [f"{each['os']}/{each['arch']}" for each in labels] == list(krew.PLATFORMS)
-    for each in found["spec"]["platforms"]:
+    result = yaml.safe_load((ROOT / ".krew.yaml").read_text())
+    assert result["apiVersion"] == "krew.googlecontainertools.github.com/v1alpha2"
+    labels = [platform["selector"]["matchLabels"] for platform in result["spec"]["platforms"]]
+    assert [f"{label['os']}/{label['arch']}" for label in labels] == list(krew.PLATFORMS)
+    for each in result["spec"]["platforms"]:
         assert each["uri"].endswith("_{os}_{arch}.tar.gz".format(**each["selector"]["matchLabels"]))
 
 

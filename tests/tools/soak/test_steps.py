@@ -30,5 +30,5 @@ def test_step(what: str, problem: str, tmp_path: Path, monkeypatch: pytest.Monke
     """A step passes when it ends in time and all that it claims holds, which is something."""
     (tmp_path / "made_step.py").write_text(STEP.format(what=what), encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path.cwd()}:{':'.join(sys.path)}")
-    found = soak.run("made_step", 600.0 if "end" not in problem else 2.0, 1.0)
-    assert found.startswith(problem) if problem else not found
+    result = soak.run("made_step", 600.0 if "end" not in problem else 2.0, 1.0)
+    assert result.startswith(problem) if problem else not result

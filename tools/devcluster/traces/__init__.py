@@ -17,7 +17,7 @@ UNIT = 1000.0  # the files hold thousandths
 
 @dataclass(frozen=True)
 class Series:
-    """One machine's use over time, as shares of its limit. It starts again where it ends."""
+    """A machine's use over time, as shares of its limit. It starts again where it ends."""
 
     name: str  # such as `bitbrains-46`
     cpu: Sequence[float]  # CPU over the limit, every 300 s [0..1]

@@ -116,7 +116,7 @@ async def test_unproven_deficit_is_explained() -> None:
         "the agent reports that it does not measure this node (condition Collecting)",
     )
     ends = ". If it were proven, first to go: shop/young (priority 7000, requested 2000m CPU), "
-    assert [each.partition(ends)[:2] for each in under.events()] == [(begins + reason, ends) for reason in reasons]
+    assert [event.partition(ends)[:2] for event in under.events()] == [(begins + reason, ends) for reason in reasons]
     await under.lasts()
     assert under.evicted() == ["young", "old", "high"]
     assert len(under.events("MidEvictionWithheld")) == 2

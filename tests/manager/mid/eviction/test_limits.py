@@ -28,8 +28,8 @@ def test_replacement_is_left_alone_for_ten_minutes() -> None:
     backoff = EvictionBackoff()
     backoff.evicted("w", WALL - 500, 0.0, WALL)
     cases = [("w", 1, 5.0), ("w", -60, 5.0), ("w", -61, 5.0), ("other", 1, 5.0), ("w", 1, 600.0)]
-    found = [backoff.backoff_until(workload, WALL + created, now) for workload, created, now in cases]
-    assert found == [600.0, 600.0, None, None, None]  # clocks may differ by a minute
+    result = [backoff.backoff_until(workload, WALL + created, now) for workload, created, now in cases]
+    assert result == [600.0, 600.0, None, None, None]  # clocks may differ by a minute
     backoff.evicted("w", WALL - 400, 60.0, WALL + 60)  # a sibling: the time begins again, at the same length
     assert backoff.backoff_until("w", WALL + 1, 61.0) == 660.0
 
@@ -54,8 +54,8 @@ def test_restart_takes_young_pods_for_replacements() -> None:
     backoff.begin(1000.0, WALL)
     backoff.begin(1300.0, WALL + 300)  # it has begun already
     cases = [(-1, 1000.0), (-600, 1000.0), (-601, 1000.0), (0, 1000.0), (-1, 1600.0)]
-    found = [backoff.backoff_until("w", WALL + created, now) for created, now in cases]
-    assert found == [1600.0, 1600.0, None, None, None]
+    result = [backoff.backoff_until("w", WALL + created, now) for created, now in cases]
+    assert result == [1600.0, 1600.0, None, None, None]
     backoff.end()
     assert backoff.backoff_until("w", WALL - 1, 1000.0) is None
 
@@ -91,7 +91,7 @@ def test_one_node_raises_no_limit() -> None:
     parsed = parse_config(json.dumps(document))
     config = parsed.config
     assert config is not None
-    assert ["the cluster's part allows 20" in str(each) for each in parsed.warnings] == [True]
+    assert ["the cluster's part allows 20" in str(warning) for warning in parsed.warnings] == [True]
 
     def limits(labels: dict[str, str], annotation: str = "") -> tuple[int, int, int]:
         effective = effective_strategy(

@@ -34,16 +34,16 @@ def condition(name: str, status: str) -> Json:
 def without(*classes: str, **more: Any) -> Json:  # noqa: ANN401 - of report
     metric = report(usage=("13", "24Gi"), reclaimable=("9", "20Gi"), **more)
     parts = metric["status"]["prediction"]["classes"]
-    metric["status"]["prediction"]["classes"] = [each for each in parts if each["name"] not in classes]
+    metric["status"]["prediction"]["classes"] = [part for part in parts if part["name"] not in classes]
     return metric
 
 
 def test_deficit_is_short() -> None:
     """4 cores may be published, 6 are requested: 2 are short, of which a terminating pod gives 1.5 back."""
-    found = seen(node_inputs(None, report(), mid("a", 6000)), terminating=Amounts(1500))
-    assert found == Shortage(Amounts(6000), Amounts(4000, MEMORY), Amounts(1500))
-    assert (found.deficit, found.short, found.resources) == (short(2000), short(500), (Resource.CPU,))
-    assert found.only(short(0, 1)) == Shortage(Amounts(), Amounts(4000, MEMORY), Amounts(1500))
+    result = seen(node_inputs(None, report(), mid("a", 6000)), terminating=Amounts(1500))
+    assert result == Shortage(Amounts(6000), Amounts(4000, MEMORY), Amounts(1500))
+    assert (result.deficit, result.short, result.resources) == (short(2000), short(500), (Resource.CPU,))
+    assert result.only(short(0, 1)) == Shortage(Amounts(), Amounts(4000, MEMORY), Amounts(1500))
     assert seen(node_inputs(None, report(), mid("a", 4000))) == Shortage(Amounts(4000), Amounts(4000, MEMORY))
 
 
@@ -170,5 +170,5 @@ def test_never_more_than_formula_says(
     inputs = node_inputs(None, metric, *(mid(f"m{n}", cpu) for n, cpu in enumerate(allocated)), midPolicy=policy)
     result, found = calculate(inputs), seen(inputs, *(mid(f"d{n}", cpu) for n, cpu in enumerate(left)))
     if found is not None:
-        assert all(found.deficit[each] <= result.deficit[each] for each in Resource)
+        assert all(found.deficit[resource] <= result.deficit[resource] for resource in Resource)
         assert found.requested == result.requested

@@ -46,7 +46,7 @@ class FakeApi:
     failures: list[Exception] = field(default_factory=list)
     """The next requests fail with these."""
     prunes: bool = False
-    """Whether its definition of the kind has no conditions."""
+    """True if its definition of the kind has no conditions."""
 
     def _fail(self) -> None:
         if self.failures:
@@ -122,10 +122,10 @@ class Site:
         return [key for key, _ in self.api.patches[before:]]
 
     def status(self, key: str = "a/q") -> Json:
-        found: Json = self.api.quotas[key].get("status", {})
-        return found
+        result: Json = self.api.quotas[key].get("status", {})
+        return result
 
     def conditions(self, key: str = "a/q") -> dict[str, str]:
         """The reasons of its conditions, by type; those that are not met with a minus."""
-        found = self.status(key).get("conditions", ())
-        return {each["type"]: ("" if each["status"] == "True" else "-") + each["reason"] for each in found}
+        result = self.status(key).get("conditions", ())
+        return {each["type"]: ("" if each["status"] == "True" else "-") + each["reason"] for each in result}

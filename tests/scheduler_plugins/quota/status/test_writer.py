@@ -21,7 +21,7 @@ async def test_usage_of_bound_pods() -> None:
     assert site.status()["used"] == {"cpu": "1500m", "memory": "0", "example.com/x": "0"}
     assert site.conditions() == GOOD
     assert site.recorder.told == []
-    assert {each["observedGeneration"] for each in site.status()["conditions"]} == {1}
+    assert {condition["observedGeneration"] for condition in site.status()["conditions"]} == {1}
 
 
 async def test_written_only_on_change() -> None:
@@ -105,7 +105,7 @@ async def test_several_quotas_in_a_namespace() -> None:
     assert site.conditions("a/old")["InForce"] == "SeveralQuotas"
     assert site.conditions("a/new") == {"InForce": "-OtherQuotaInForce", "MinWithinMax": "Within"}
     assert "used" not in site.status("a/new")
-    assert sorted(told[:2] for told in site.recorder.told) == [("new", "OtherQuotaInForce"), ("old", "SeveralQuotas")]
+    assert sorted(texts[:2] for texts in site.recorder.told) == [("new", "OtherQuotaInForce"), ("old", "SeveralQuotas")]
     site.watch()
     assert await site.reconcile() == []
     del site.api.quotas["a/old"]
@@ -138,8 +138,8 @@ async def test_min_above_max() -> None:
 async def test_min_above_capacity() -> None:
     site = Site(quota(minimum={"cpu": 6}), quota(namespace="b", minimum={"cpu": 5}), quota(namespace="c", maximum={}))
     await site.reconcile()
-    found = [site.conditions(f"{name}/q")["MinWithinCapacity"] for name in "abc"]
-    assert found == ["-MinAboveCapacity", "-MinAboveCapacity", "Within"]
+    result = [site.conditions(f"{name}/q")["MinWithinCapacity"] for name in "abc"]
+    assert result == ["-MinAboveCapacity", "-MinAboveCapacity", "Within"]
     assert site.recorder.told[0][2] == "cpu: all quotas together guarantee 11, the nodes have 10."
     site.watch()
     site.cluster.put_node(node("further", cpu="1"))

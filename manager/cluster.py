@@ -172,14 +172,18 @@ class ClusterState:
 
 
 def _own_conditions(status: object) -> dict[str, CachedCondition]:
-    result = (each for each in get_objects(status, "conditions") if each.get("type") in names.MANAGER_CONDITIONS)
+    result = (
+        condition
+        for condition in get_objects(status, "conditions")
+        if condition.get("type") in names.MANAGER_CONDITIONS
+    )
     return {
-        str(each["type"]): CachedCondition(
-            sys.intern(str(each.get("status", ""))),
-            sys.intern(str(each.get("reason", ""))),
-            str(each.get("lastTransitionTime", "")),
+        str(condition["type"]): CachedCondition(
+            sys.intern(str(condition.get("status", ""))),
+            sys.intern(str(condition.get("reason", ""))),
+            str(condition.get("lastTransitionTime", "")),
         )
-        for each in result
+        for condition in result
     }
 
 

@@ -89,8 +89,8 @@ class ManagedFields:
         return cls(
             spec=_shared(get_path(node_metric, "spec")),
             owners=tuple(
-                (str(each.get("kind", "")), str(each.get("uid", "")))
-                for each in get_objects(node_metric, "metadata", "ownerReferences")
+                (str(reference.get("kind", "")), str(reference.get("uid", "")))
+                for reference in get_objects(node_metric, "metadata", "ownerReferences")
             ),
             applied=None if fields is None else _shared(get_path(fields, "f:spec")),
             applied_owners=frozenset(_owner_uids(fields or {})),

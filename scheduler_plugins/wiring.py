@@ -96,7 +96,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
             **polling,
             "leader": leader.run,
             **{name: run for controller in reclaiming for name, run in controller.background.items()},
-            **{name: run for each in accounting for name, run in each.items()},
+            **{name: run for tasks in accounting for name, run in tasks.items()},
         },
     )
 

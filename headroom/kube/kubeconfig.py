@@ -89,7 +89,7 @@ def from_kubeconfig(paths: str, context: str | None) -> Connection:
 def _acts_as(user: _Entry) -> ActsAs:
     groups, extra = user.fields.get("as-groups") or [], user.fields.get("as-user-extra") or {}
     lists = [groups, *(value or [] for value in extra.values())] if isinstance(extra, Mapping) else [None]
-    if not all(isinstance(each, list) for each in lists):
+    if not all(isinstance(entries, list) for entries in lists):
         raise LoginError(f"{user.described}: as-groups must be a list, and as-user-extra a mapping of lists.")
     facts = {str(name): [str(value) for value in values or ()] for name, values in extra.items()}
     return acts_as(user.text("as"), [str(group) for group in groups], user.text("as-uid") or "", facts)

@@ -66,8 +66,8 @@ def draw(results: Sequence[Result], file: Path, title: str = "") -> None:
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     groups: dict[tuple[str, int], list[Result]] = {}
-    for each in results:
-        groups.setdefault((each.resource, each.horizon_seconds), []).append(each)
+    for outcome in results:
+        groups.setdefault((outcome.resource, outcome.horizon_seconds), []).append(outcome)
     colours = [*colormaps["tab10"].colors, *colormaps["Dark2"].colors]  # type: ignore[attr-defined]
     names = [name for name in dict.fromkeys(result.policy for result in results) if name != ORACLE]
     styles = {
@@ -97,9 +97,9 @@ def _front(
 ) -> None:
     """Each policy as a point beside its name; the points that none is left of and above are joined as steps."""
     points = []
-    for each in group:
-        violated, saved = each.violation_percent.mean, each.savings_percent
-        if each.policy == ORACLE:
+    for outcome in group:
+        violated, saved = outcome.violation_percent.mean, outcome.savings_percent
+        if outcome.policy == ORACLE:
             axes.axhline(saved, color=_GREY, linewidth=1.0, linestyle="--")
             place: dict[str, Any] = {
                 "xycoords": ("axes fraction", "data"),
@@ -109,8 +109,8 @@ def _front(
             }
             axes.annotate(f"oracle: 0 % at {saved:.1f} %", (1.0, saved), **place, **_NOTE)
         else:
-            axes.plot(violated, saved, **_POINT, **styles[each.policy])
-            axes.annotate(_short(each.policy), (violated, saved), xytext=(8, 0), va="center", **_NOTE)
+            axes.plot(violated, saved, **_POINT, **styles[outcome.policy])
+            axes.annotate(_short(outcome.policy), (violated, saved), xytext=(8, 0), va="center", **_NOTE)
             points.append((violated, saved))
     best: list[tuple[float, float]] = []
     for violated, saved in sorted(points, key=lambda point: (point[0], -point[1])):

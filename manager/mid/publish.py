@@ -63,7 +63,7 @@ def published_amounts(node: Mapping[str, Any]) -> dict[Resource, PublishedAmount
     lists = [get_path(node, "status", name) for name in ("capacity", "allocatable")]
     result = {}
     for resource in Resource:
-        stated = [_stated(each, resource) for each in lists]
+        stated = [_stated(amounts, resource) for amounts in lists]
         known = [amount for amount in stated if amount is not None]
         result[resource] = PublishedAmount(max(known) if known else None, stated[0] == stated[1])
     return result

@@ -163,8 +163,13 @@ def _terms(result: Result) -> list[dict[str, Any]]:
 def _inputs(explanation: Explanation) -> list[dict[str, Any]]:
     result = inputs(decided(explanation).terms, explanation.facts, explanation.status)
     return [
-        {"name": each.name, "values": dict(each.values), "from": each.origin.value, "ageSeconds": each.age_seconds}
-        for each in result
+        {
+            "name": increase.name,
+            "values": dict(increase.values),
+            "from": increase.origin.value,
+            "ageSeconds": increase.age_seconds,
+        }
+        for increase in result
     ]
 
 

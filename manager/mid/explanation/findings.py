@@ -147,8 +147,8 @@ def _zeros(explanation: Explanation) -> Iterator[str]:
 
 def _peak(explanation: Explanation, resource: Resource) -> str:
     """Return the agent's prediction for Prod pods, as a part of a sentence."""
-    for each in get_objects(explanation.prediction, "classes"):
-        peak = Reader().measured(each.get("peak"), "peak")[resource] if each.get("name") == "prod" else None
+    for cls_ in get_objects(explanation.prediction, "classes"):
+        peak = Reader().measured(cls_.get("peak"), "peak")[resource] if cls_.get("name") == "prod" else None
         if peak is not None:
             return f", and predicts a peak of {amount(resource, peak)} for Prod pods"
     return ""

@@ -49,7 +49,9 @@ def published_by_koordinator(node: Json) -> bool:
 
 
 def withdrawn(status: Json) -> bool:
-    published = (each for each in get_objects(status, "conditions") if each.get("type") == CONDITION_MID_PUBLISHED)
+    published = (
+        condition for condition in get_objects(status, "conditions") if condition.get("type") == CONDITION_MID_PUBLISHED
+    )
     return any(was_withdrawn(str(condition.get("reason"))) for condition in published)
 
 

@@ -92,9 +92,9 @@ def inputs(terms: Sequence[Term], facts: NodeInputs, status: Mapping[str, Any] |
 
 
 def _origin(name: str, values: Mapping[Resource, int], status: Mapping[str, Any]) -> Origin:
-    for each in get_objects(status, "prediction", "classes") if name in _CLASS_OF else ():
-        if each.get("name") == _CLASS_OF[name]:
-            stated = Reader().measured(each.get("usage"), name)
+    for cls_ in get_objects(status, "prediction", "classes") if name in _CLASS_OF else ():
+        if cls_.get("name") == _CLASS_OF[name]:
+            stated = Reader().measured(cls_.get("usage"), name)
             if all(stated[resource] == number for resource, number in values.items()):
                 return Origin.PREDICTION
     return ORIGINS.get(name, Origin.UNKNOWN)

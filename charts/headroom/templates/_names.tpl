@@ -12,7 +12,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 [{{ range $share, $_ := until 16 }}{{ if $share }}, {{ end }}headroom-shadow-{{ $share }}{{ end }}]
 {{- end }}
 
-{{/* An image reference. Call with the root context and "agent" or "manager". A repository that begins with a host stands for itself, as for docker. */}}
+{{/* An image reference. Call with the root context and "agent" or "manager". A repository that begins with a host is used unchanged, as in docker. */}}
 {{- define "headroom.image" -}}
 {{- $values := (index . 0).Values.image }}
 {{- $image := index $values (index . 1) }}
@@ -119,7 +119,7 @@ true
 - --listen=127.0.0.1:9820
 - --mode={{ .Values.scheduler.mode }}
 - --log-format=json
-# Of several replicas the one whose kube-scheduler leads gives borrowed resources back and writes what quotas use.
+# The replica with the leading kube-scheduler reclaims borrowed resources and writes the usage of quotas.
 - --leader-lease={{ .Release.Namespace }}/{{ .Values.scheduler.name }}
 - --reclaim-for={{ .Values.scheduler.name }}
 {{- if .Values.scheduler.watcher.enabled }}
@@ -136,7 +136,7 @@ true
 {{- end }}
 {{- end }}
 
-{{/* Gives the directory that is its argument to the agent, unless it holds what is not the agent's. A file system's own folder does not count. */}}
+{{/* Gives the directory in its argument to the agent, unless it has other content. A file system's own folder does not count. */}}
 {{- define "headroom.ownDataDir" -}}
 import os, sys; d = sys.argv[1]; os.stat(d).st_uid == 65532 or {*os.listdir(d)} - {'lost+found'} and sys.exit(d + ' (agent.dataDir) on this node is not empty and belongs to another user: name another directory, or give this one to uid 65532 by hand') or os.chown(d, 65532, 65532)
 {{- end }}

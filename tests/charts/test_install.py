@@ -50,7 +50,7 @@ def test_edits_survive(installed: Cluster) -> None:
     edit(installed)
     flags = ("-n", NAMESPACE, *SETTINGS)
     notes = installed.helm("upgrade", "headroom", str(CHART), *flags, "--set", "colocationConfig.enable=false")
-    assert "was left as it is" in notes
+    assert "helm did not change ConfigMap" in notes
     assert config(installed) == EDITED
     installed.helm("rollback", "headroom", "1", "-n", NAMESPACE)
     assert config(installed) == EDITED
@@ -73,9 +73,9 @@ def test_classes_that_preempt_are_told(installed: Cluster) -> None:
     }
     installed.apply(old)
     flags = ("upgrade", "headroom", str(CHART), "-n", NAMESPACE, *SETTINGS)
-    assert "WARNING: pods of PriorityClass koord-free have others evicted" in installed.helm(*flags)
+    assert "WARNING: pods of PriorityClass koord-free preempt others" in installed.helm(*flags)
     installed.kubectl("delete", "priorityclass", "koord-free")
-    assert "have others evicted" not in installed.helm(*flags)
+    assert "preempt others" not in installed.helm(*flags)
 
 
 @pytest.mark.long
@@ -186,7 +186,7 @@ def test_config_that_is_there_is_kept(cluster: Cluster, koordinator: str) -> Non
         "-n", koordinator, "create", "configmap", "slo-controller-config", "--from-literal=colocation-config={}"
     )
     text = notes(cluster, koordinator)
-    assert "ConfigMap slo-controller-config was left as it is" in text
+    assert "helm did not change ConfigMap slo-controller-config" in text
     assert "publishes nothing" not in text
 
 

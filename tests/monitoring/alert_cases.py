@@ -75,7 +75,7 @@ AGENT: Final[Mapping[str, Case]] = {
     "HeadroomAgentTicksLate": Case(
         {_of_node("headroom_agent_ticks_late_total"): "0+3x240"},
         {_of_node("headroom_agent_ticks_late_total"): "0+1x240"},
-        "The agent of n1 leaves measurements out, as it is too slow",
+        "The agent of n1 skips measurements, because it is too slow",
         ON_NODE,
     ),
     "HeadroomStoreUnwritten": Case(
@@ -93,7 +93,7 @@ AGENT: Final[Mapping[str, Case]] = {
     "HeadroomCheckpointFails": Case(
         {_of_node("headroom_agent_checkpoint_failures_total"): "0x150 0+1x90"},
         {_of_node("headroom_agent_checkpoint_failures_total"): "7x240"},
-        "The agent of n1 cannot save what it learned",
+        "The agent of n1 cannot save its histories",
         ON_NODE,
     ),
     "HeadroomReportFieldsDropped": Case(
@@ -177,7 +177,7 @@ SCHEDULER: Final[Mapping[str, Case]] = {
     "HeadroomExtenderBlind": Case(
         {'headroom_scheduler_snapshot_age_seconds{instance="i"}': "0+60x240"},
         {'headroom_scheduler_snapshot_age_seconds{instance="i"}': "170x240"},
-        "The extender at i has not heard the API server for 4h 0m 0s",
+        "The extender at i has had no response from the API server for 4h 0m 0s",
         {"instance": "i"},
     ),
     "HeadroomExtenderErrors": Case(
@@ -229,7 +229,7 @@ SCHEDULER: Final[Mapping[str, Case]] = {
     "HeadroomProviderSilent": Case(
         {_provider("a"): "10800x240"},
         {_provider("a"): "60x240", _provider("b"): "0+60x240"},
-        "The provider Prometheus of P has not answered for 1h 0m 0s",
+        "The provider Prometheus of P has not responded for 1h 0m 0s",
         {"plugin": "P", "provider": "Prometheus"},
     ),
     "HeadroomQuotaPassedOver": Case(

@@ -49,10 +49,10 @@ def published_by_koordinator(node: Json) -> bool:
 
 
 def withdrawn(status: Json) -> bool:
-    published = (
-        condition for condition in get_objects(status, "conditions") if condition.get("type") == CONDITION_MID_PUBLISHED
+    conditions = get_objects(status, "conditions")
+    return any(
+        was_withdrawn(str(item.get("reason"))) for item in conditions if item.get("type") == CONDITION_MID_PUBLISHED
     )
-    return any(was_withdrawn(str(condition.get("reason"))) for condition in published)
 
 
 def by_manager(entry: Json) -> bool:

@@ -36,7 +36,7 @@ settings.load_profile("soak" if rounds.SOAK else "steady")
 
 @pytest.fixture(autouse=True)
 def unclosed(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a test leaves unclosed fails that test, and not whichever runs when it is collected by chance.
+    """Fail the test that leaves a resource open, and not a later one.
 
     What the test has made is young: to collect that takes a millisecond. Tests on clusters run among themselves.
     """
@@ -47,7 +47,7 @@ def unclosed(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def log_level() -> Iterator[None]:
-    """A test that sets up a program's log changes no later one's: whose records `caplog` has depends on the level."""
+    """Undo the log settings of a test: `caplog` depends on the level."""
     level = logging.root.level
     yield
     logging.root.setLevel(level)
@@ -140,7 +140,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def helm() -> Callable[..., str]:
-    """The helm program, without a cluster: what it prints for some arguments; a CommandError where it fails."""
+    """The helm program, without a cluster: its output for some arguments; a CommandError where it fails."""
     program = Binaries.find_or_build(["helm"]).path("helm")
 
     def run_helm(*arguments: str | Path) -> str:

@@ -27,7 +27,7 @@ PAUSE_SECONDS: Final = 0.3
 COMMANDS: Final = ("sh", "sh again", "sh prints", "sh elsewhere")
 """The marks of commands."""
 SHOWN: Final = ("text", "yaml", "json", "python", "promql", "dockerfile", "toml", "csv", "mermaid", "diff")
-"""The marks of what is not a command."""
+"""The marks of blocks without commands."""
 _AGAIN: Final = "again"
 _PRINTS: Final = "prints"
 _OUTPUT: Final = "text"
@@ -38,7 +38,7 @@ _INDENT: Final = 4
 
 
 class PageError(AssertionError):
-    """A page shows what is not so, or not in the form above."""
+    """A page is wrong, or has another form."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Fence:
     line: int
     """Where in the page it begins, from 1."""
     info: str
-    """Its info string: what it is."""
+    """Its info string: the kind of block."""
     content: str
     """Its lines."""
     above: str
     """The nearest line above it that is not blank; empty at the top of a page."""
     section: int
-    """How many headings are above it."""
+    """The number of headings above it."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class Block:
     line: int
     """Where in the page they begin."""
     commands: str
-    """What a reader pastes into a shell."""
+    """A command of the reader."""
     expected: str = ""
-    """What the page shows is printed."""
+    """The output on the page."""
     again: bool = False
     """True if they are repeated until that is printed."""
     compared: bool = True
-    """True if that is what is printed; else anything is, but not nothing."""
+    """True if the output must be equal; else any output, but not none."""
 
     def held(self, output: str) -> bool:
         """Return whether this output is one that the page promises."""
@@ -183,7 +183,7 @@ class Reader:
 
     Args:
         folder: where the shell works, and where it keeps what lives on.
-        environment: what it begins with.
+        environment: its initial variables.
         kept: where what lives on is kept, where that is not the folder.
     """
 

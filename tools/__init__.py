@@ -1,1 +1,1 @@
-"""What only developers run: dev cluster, benchmarks, soak tests, demo and release."""
+"""Tools for developers: dev cluster, benchmarks, soak tests, demo and release."""

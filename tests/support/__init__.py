@@ -1,1 +1,1 @@
-"""What tests of several packages share: factories of objects, an API server in memory, waiting."""
+"""Shared helpers of the tests of several packages: factories of objects, an API server in memory, waiting."""

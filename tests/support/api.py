@@ -15,11 +15,11 @@ from tests.headroom.kube.preconditions import check_options, check_patch
 from tests.support.objects import Json, at
 
 LIST_KEYS = {"conditions": "type", "ownerReferences": "uid"}
-"""Lists whose items have an owner each, and what tells them apart; all others are owned whole."""
+"""Lists with an owner per item, and the key of the items; all others have one owner."""
 
 
 class FakeApi:
-    """What the manager's writers need of an API server; an evicted pod is on its way out."""
+    """The part of an API server that the manager's writers use; an evicted pod is terminating."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
@@ -27,11 +27,11 @@ class FakeApi:
         self.server_time = ServerClock()
         self.calls: list[tuple[str, str, Any]] = []
         self.before: dict[str, Callable[[], object]] = {}
-        """What happens before a request whose method and path have a text, such as "PATCH /api/v1/nodes/"."""
+        """Hooks before a request, by a text of its method and path, such as "PATCH /api/v1/nodes/"."""
         self.fails: dict[str, Exception] = {}
         self.unknown_fields: set[str] = set()
         self.refused: dict[str, Exception] = {}
-        """Why the eviction of a pod is refused, by its name."""
+        """The reason why the eviction of a pod is refused, by its name."""
         self.once: dict[str, Exception] = {}
         """The same, for the first time alone."""
         self._version = 100
@@ -68,7 +68,7 @@ class FakeApi:
         keep: Any = None,  # noqa: ANN401 - JSON
         decode: Decode | None = None,
     ) -> tuple[list[Any], str]:
-        """Read all objects below a path, or what is kept of each."""
+        """Read all objects below a path, or their reduced forms."""
         self._enter("LIST", path)
         result = [copy.deepcopy(obj) for at_path, obj in self.objects.items() if at_path.startswith(f"{path}/")]
         objects = result if decode is None else [decode(msgspec.Raw(json.dumps(obj).encode())) for obj in result]
@@ -128,7 +128,7 @@ class FakeApi:
         return {}
 
     def written(self, method: str, part: str) -> Sequence[Any]:
-        """Bodies of the calls of a method whose path contains a text."""
+        """Return the bodies of the calls of a method with a text in their path."""
         return [body for called, path, body in self.calls if called == method and part in path]
 
 
@@ -158,7 +158,7 @@ def merge(target: Json, patch: Json) -> Json:
 
 
 def server_side_apply(stored: Json | None, body: Json, manager: str, subresource: str) -> Json:
-    """The object after an apply: our fields as wanted, those we no longer apply gone, everybody else's as they were."""
+    """Return the object after an apply: our fields as wanted, our former ones removed, all others unchanged."""
     result = copy.deepcopy(stored or {})
     metadata = result.setdefault("metadata", {})
     entries = metadata.setdefault("managedFields", [])
@@ -194,9 +194,9 @@ def _fields(value: Any, name: str = "") -> Json:  # noqa: ANN401 - any JSON
 
 
 def _remove(target: Any, before: Json, now: Json, others: list[Json]) -> None:  # noqa: ANN401 - any JSON
-    """Take away what was ours before, is not now, and is nobody else's."""
+    """Remove the fields that were ours, are not now, and have no other owner."""
     for key, below in before.items():
-        theirs = [each[key] for each in others if key in each]
+        theirs = [manager[key] for manager in others if key in manager]
         if key.startswith("k:") and isinstance(target, list):
             wanted = json.loads(key.removeprefix("k:"))
             if key not in now and not theirs:
@@ -215,14 +215,14 @@ def _set(target: Json, wanted: Json) -> None:
             _set(target[name], value)
         elif isinstance(value, list) and name in LIST_KEYS:
             key = LIST_KEYS[name]
-            rest = [item for item in target.get(name, []) if item[key] not in {each[key] for each in value}]
+            rest = [item for item in target.get(name, []) if item[key] not in {wanted[key] for wanted in value}]
             target[name] = [*rest, *copy.deepcopy(value)]
         else:
             target[name] = copy.deepcopy(value)
 
 
 def has(body: Any, path: str) -> bool:  # noqa: ANN401 - any JSON
-    """Return whether something stands at a path such as `spec.predictPolicy`."""
+    """Return whether a path such as `spec.predictPolicy` has a value."""
     for key in path.split("."):
         if not isinstance(body, dict) or key not in body:
             return False

@@ -1,4 +1,4 @@
-"""Every field of a colocation config: what it means, its type, default and range, read from the types of the API."""
+"""Every field of a colocation config: meaning, type, default and range, from the types of the API."""
 
 import re
 import types
@@ -36,10 +36,10 @@ _UNUSED: Final = "accepted, not used"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    path: str  # as it is written, from the top: "midEviction.mode"; of an entry for some nodes "nodeConfigs[].name"
-    kind: str  # what it holds, in words
-    default: Any  # JSON that applies when nobody says otherwise; None: none
-    allowed: Allowed | None  # what it may be; None: whatever its kind allows
+    path: str  # its path: "midEviction.mode"; of an entry for some nodes "nodeConfigs[].name"
+    kind: str  # its type, in words
+    default: Any  # JSON; None: none
+    allowed: Allowed | None  # its range; None: that of its type
     meaning: str  # a sentence or two
     unit: str  # such as "s" or "percent"; empty where there is none
 
@@ -50,7 +50,7 @@ class Field:
 
     @property
     def range(self) -> str:
-        """What it may be, in words; empty where its kind says it all."""
+        """Return the range in words; empty where the type has all of it."""
         if isinstance(self.allowed, Choice):
             return ", ".join(option or '""' for option in self.allowed.options)
         if isinstance(self.allowed, Range):  # written out: 2592000, not 2.592e+06

@@ -31,10 +31,10 @@ def node(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Json:
-    """A Node; `mid` are the Mid resources it offers."""
+    """Return a Node; `mid` are its Mid resources."""
     allocatable = {"cpu": cpu, "memory": memory, "pods": "110"}
     all_of_it = {**allocatable, **(capacity or {})}
-    offered = {names.MID_CPU: mid[0], names.MID_MEMORY: mid[1]} if mid else {}
+    extended = {names.MID_CPU: mid[0], names.MID_MEMORY: mid[1]} if mid else {}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -45,7 +45,7 @@ def node(
             "labels": dict(labels or {}),
             "annotations": dict(annotations or {}),
         },
-        "status": {"capacity": {**all_of_it, **offered}, "allocatable": {**allocatable, **offered}},
+        "status": {"capacity": {**all_of_it, **extended}, "allocatable": {**allocatable, **extended}},
     }
 
 

@@ -18,7 +18,7 @@ CERTIFICATES = Path("/etc/ssl/certs")
 PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "default-timeout", "retries")
 """This machine's settings of pip that hold inside a build too."""
 LARGEST_STORE_MEBIBYTES = 8192
-"""A larger store is begun anew: layers without use cannot be told from those that the next build wants."""
+"""A larger store is cleared: unused layers cannot be distinguished from those of the next build."""
 BUILD_SECONDS = 1200.0
 LAST_LINES = 15
 
@@ -42,7 +42,7 @@ def session() -> Iterator["Buildah"]:
 
 
 class Buildah:
-    """The program buildah, working in our store; what it mounts is gone after each command."""
+    """The program buildah, with our store; its mounts end with each command."""
 
     def __init__(self, work: Path) -> None:
         self._work = work
@@ -77,9 +77,9 @@ class Buildah:
         self.run("tag", identity, name)
 
     def build(self, dockerfile: str, context: Path, base: str, tag: str) -> None:
-        """Build an image from a Dockerfile; layers whose inputs are the same are taken from the store."""
+        """Build an image from a Dockerfile; unchanged layers are taken from the store."""
         options = ["--layers", "--network=host", "--pull-never", f"--build-arg=BASE_IMAGE={base}"]
-        # Nothing but what is in an image decides about its digest: neither the time nor buildah's version.
+        # Only the content of an image decides about its digest: neither the time nor buildah's version.
         options += [f"--timestamp={EPOCH}", "--identity-label=false", f"--volume={self._pip_config}:/etc/pip.conf:ro"]
         if CERTIFICATES.is_dir():
             options.append(f"--volume={CERTIFICATES}:{CERTIFICATES}:ro")

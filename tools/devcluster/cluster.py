@@ -1,4 +1,4 @@
-"""A whole cluster: control plane, kwok nodes, and where asked a real node; gone when the block ends."""
+"""A whole cluster: control plane, kwok nodes, and optionally a real node; removed at the end of the block."""
 
 import json
 import os
@@ -37,7 +37,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """What a cluster is made of."""
+    """The parts of a cluster."""
 
     name: str = ""  # a short DNS label, unique among this user's running clusters; made up when empty
     real_node: bool = False  # whether it has a real node (kubelet, containerd, pods that run): root on Linux
@@ -128,7 +128,7 @@ class Cluster:
         self._say(f"real node {name} is Ready")
 
     def stop(self) -> None:
-        """End everything and remove what it made; may be called twice."""
+        """End everything and remove its files; may be called twice."""
         self._claimed = False
         self._exit.close()
 
@@ -181,12 +181,12 @@ class Cluster:
         }
 
     def kubectl(self, *arguments: str | Path, stdin: str | None = None) -> str:
-        """Run kubectl as administrator and return what it prints; CommandError when it fails."""
+        """Run kubectl as administrator and return its output; CommandError when it fails."""
         words = [self.binaries.path("kubectl"), *arguments]
         return run(words, stdin=stdin, env=self.environment, timeout_seconds=COMMAND_SECONDS)
 
     def helm(self, *arguments: str | Path) -> str:
-        """Run helm as administrator and return what it prints; CommandError when it fails."""
+        """Run helm as administrator and return its output; CommandError when it fails."""
         return run([self.binaries.path("helm"), *arguments], env=self.environment, timeout_seconds=COMMAND_SECONDS)
 
     def apply(self, manifest: Mapping[str, object] | str) -> str:

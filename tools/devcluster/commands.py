@@ -1,4 +1,4 @@
-"""Run a short program to its end and give back what it printed; and what goes wrong in the dev cluster, in plain lines.
+"""Run a short program to its end and return its output; and the errors of the dev cluster, in plain lines.
 
 Whatever cannot be done raises one of these errors; docstrings do not repeat it.
 """
@@ -22,7 +22,7 @@ class MissingRequirementError(DevClusterError):
 
 
 class CommandError(DevClusterError):
-    """A program ended with an error; `output` is what it said, `returncode` its exit code."""
+    """A program ended with an error; `output` is its output, `returncode` its exit code."""
 
     def __init__(self, argv: Sequence[str], returncode: int, output: str) -> None:
         super().__init__(f"`{' '.join(argv)}` ended with {returncode}: {output.strip()}")

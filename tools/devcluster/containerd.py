@@ -39,7 +39,7 @@ disabled_plugins = [
     sandbox = "{pause}"
 
 [plugins.'io.containerd.cri.v1.runtime']
-  # Without CAP_SYS_RESOURCE nobody may lower an oom_score_adj, and every sandbox would fail.
+  # Without CAP_SYS_RESOURCE no process may lower an oom_score_adj, and every sandbox would fail.
   restrict_oom_score_adj = true
   disable_apparmor = true  # a loaded profile would outlive the node
   [plugins.'io.containerd.cri.v1.runtime'.containerd]
@@ -97,7 +97,7 @@ def _answers(node: Supervisor) -> bool:
 
 
 def import_image(node: Supervisor, binaries: Binaries, image: Layout) -> None:
-    """Give an image to containerd; layers that it has already are neither sent nor unpacked again."""
+    """Import an image into containerd; existing layers are neither sent nor unpacked again."""
     present = set(run(enter_command(node, *_ctr(binaries), "content", "list", "--quiet")).split())
     try:
         _import_archive(node, binaries, image, present)
@@ -119,7 +119,7 @@ def _import_archive(node: Supervisor, binaries: Binaries, image: Layout, left_ou
     try:
         image.pack(process.stdin, left_out)
     except BrokenPipeError:
-        broken = "it closed the pipe"  # what ctr says tells why
+        broken = "it closed the pipe"  # ctr's output has the reason
     try:
         _, stderr = process.communicate(timeout=IMPORT_SECONDS)
     except subprocess.TimeoutExpired as error:

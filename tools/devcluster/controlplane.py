@@ -19,8 +19,8 @@ READY_SECONDS = 120.0
 APISERVER_GRACE_SECONDS = 1.5  # it waits for open watches to end, which they do not do by themselves
 FORWARD_SCRIPT = Path(__file__).with_name("forward.py")
 REQUESTS_PER_SECOND = 500
-"""What the controllers and the scheduler allow themselves; the defaults (20 to 50) are for shared clusters."""
-RECORDED_GROUP = "headroom:recorded"  # what users of this group write is audited with what they sent and were answered
+"""The request rates of controllers and scheduler; the defaults (20 to 50) are for shared clusters."""
+RECORDED_GROUP = "headroom:recorded"  # writes of this group are audited with request and response
 WRITES = ["create", "patch", "update", "delete"]
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -34,7 +34,7 @@ CLIENTS = {
     "scheduler": ("system:kube-scheduler", ()),
     "kwok": ("kwok", ("system:masters",)),
 }
-"""Who gets a kubeconfig: file name -> user, groups."""
+"""The kubeconfigs: file name -> user, groups."""
 
 
 class ControlPlane:
@@ -77,7 +77,7 @@ class ControlPlane:
             self.kubeconfig(name, self.url)
         self.controller_manager.launch()
         self.scheduler.launch()
-        programs = [one.process for one in (self.controller_manager, self.scheduler) if one.process]
+        programs = [part.process for part in (self.controller_manager, self.scheduler) if part.process]
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         wait_until(lambda: self.api.exists(account), "making the first service account", READY_SECONDS, programs)
 
@@ -226,7 +226,7 @@ class ControlPlane:
         return [sys.executable, "-I", "-S", FORWARD_SCRIPT, f"127.0.0.1:{port}", target, *self.namespaces]
 
     def _forwards(self, port: int) -> bool:
-        # A connection would prove nothing: whoever else has taken the port may answer.
+        # A connection would prove nothing: another program on the port may respond.
         process = None if self.forwarder is None else self.forwarder.process
         return process is not None and f":{port} leads to" in process.log.read_text()
 

@@ -32,7 +32,7 @@ PACKAGES = (
 META_PACKAGES = ("linux-image-amd64", "linux-image-generic")
 """Debian's and Ubuntu's names for their newest full kernel; the flavours for clouds have no 9p."""
 MODULES = ("virtio_pci", "9pnet_virtio", "9p")
-"""Drivers that the guest needs before it sees this machine's files; what they need comes along."""
+"""Drivers that the guest needs before it sees this machine's files; their dependencies are added."""
 INIT = Path(__file__).with_name("guest-init.sh")
 KEY_LENGTH = 16
 
@@ -49,7 +49,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class GuestKernel:
-    """What qemu boots."""
+    """The files that qemu boots."""
 
     image: Path  # the kernel
     initramfs: Path  # its first files: busybox, drivers, our init
@@ -74,7 +74,7 @@ def _cached(directory: Path) -> GuestKernel | None:
 
 
 def _key() -> str:
-    """A key over what is ours in an initramfs."""
+    """A key over our part of an initramfs."""
     return hashlib.sha256(INIT.read_bytes() + repr(MODULES).encode()).hexdigest()[:KEY_LENGTH]
 
 
@@ -156,7 +156,7 @@ def _name(file: Path) -> str:
 
 
 def load_order(modules: Mapping[str, bytes | Path], wanted: tuple[str, ...]) -> dict[str, bytes]:
-    """The contents of modules and of all that they need, each after what it needs; built-in ones are left out.
+    """Return the contents of modules and their dependencies, in load order; built-in ones are omitted.
 
     Args:
         modules: every module by name, as its file or its contents; empty contents are built in.
@@ -188,7 +188,7 @@ def _content(module: bytes | Path) -> bytes:
 
 
 def _depends(module: bytes) -> Iterator[str]:
-    """What a module says that it needs, in its section .modinfo."""
+    """Return the dependencies of a module, from its section .modinfo."""
     result = re.search(rb"\0depends=([^\0]*)\0", module)
     return (part for part in (result[1].decode() if result else "").split(",") if part)
 
@@ -211,7 +211,7 @@ def _entry(number: int, path: str, mode: int, content: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What runs in the guest, as root."""
+    """The script that runs in the guest, as root."""
 
     argv: Sequence[str | Path]  # the program and its arguments; paths as on this machine, results under `OUT`
     environment: Mapping[str, str] = field(default_factory=dict)  # its whole environment, beside PATH, HOME and TMPDIR
@@ -223,7 +223,7 @@ class Program:
 def booted(kernel: GuestKernel, program: Program, timeout_seconds: float) -> Iterator[Path]:
     """Run a program in a guest to its end; yields the folder with its results, which goes away afterwards.
 
-    What it prints is in the folder as `output`, what the kernel said as `guest.log`.
+    Its output is in the folder as `output`, the kernel's as `guest.log`.
     """
     with tempfile.TemporaryDirectory(prefix="headroom-guest-") as name:
         folder = Path(name)

@@ -50,7 +50,7 @@ PODS: Mapping[str, GuestPod] = {
     "idle": GuestPod(_UID.format(4), "besteffort", anon_mib=16),
     "empty": GuestPod(_UID.format(5), "besteffort", empty=True),
 }
-"""The pods of a guest, by a name that says what they are for."""
+"""The pods of a guest, by a name for their purpose."""
 
 
 def pod_folder(pod: GuestPod, driver: str) -> str:
@@ -68,7 +68,7 @@ def container_folder(identifier: str, driver: str) -> str:
 
 
 def make_groups(pod: GuestPod, driver: str) -> Path:
-    """Make a pod's cgroup with a container and a sandbox; answers with the container's."""
+    """Make a pod's cgroup with a container and a sandbox; return the container's."""
     folder = ROOT / pod_folder(pod, driver)
     folder.mkdir(parents=True)
     for parent in [*reversed(folder.parents), folder]:
@@ -82,7 +82,7 @@ def make_groups(pod: GuestPod, driver: str) -> Path:
 
 
 def start(pod: GuestPod, container: Path, file: Path) -> int:
-    """Start a pod's process in its container's cgroup; answers with its pid when it holds its memory."""
+    """Start a pod's process in its container's cgroup; return its pid when it has allocated its memory."""
     ready, texts = os.pipe()
     child = os.fork()
     if child == 0:
@@ -136,7 +136,7 @@ def burn(cores: float) -> None:
 
 
 def truth(driver: str) -> dict[str, dict[str, float]]:
-    """What the kernel counts for each pod now, by name, and when that was; read here, apart from the agent."""
+    """Return the kernel's counters of each pod now, by name, and the time; read here, not by the agent."""
     result = {}
     for name, pod in PODS.items():
         folder = ROOT / pod_folder(pod, driver)
@@ -161,7 +161,7 @@ def watch(driver: str, rows: list[object], ended: threading.Event) -> None:
 
 
 def run(driver: str, commands: Sequence[Sequence[str]], file: Path, out: Path) -> None:
-    """Make the pods, run the commands one after the other beside them, and write what was true meanwhile."""
+    """Make the pods, run the commands one after the other, and write the counters meanwhile."""
     containers = {name: make_groups(pod, driver) for name, pod in PODS.items()}
     children = [start(pod, containers[name], file) for name, pod in PODS.items() if not pod.empty]
     rows: list[object] = []
@@ -192,7 +192,7 @@ def remove_groups() -> None:
     """Remove the pods' cgroups, depth first; the kernel lets go of them a moment after their processes."""
     tops = [top for name in ("kubepods", "kubepods.slice") if (top := ROOT / name).exists()]
     for top in tops:
-        for folder in sorted((one for one in top.rglob("*") if one.is_dir()), reverse=True):
+        for folder in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
             _remove(folder)
         _remove(top)
 

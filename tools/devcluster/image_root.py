@@ -1,4 +1,4 @@
-"""What a container image holds beside our code: the Dockerfiles run this file inside the build, with Python alone.
+"""The content of a container image beside our code: the Dockerfiles run this file inside the build, with Python alone.
 
 `system` takes the interpreter, its standard library and the shared libraries out of the base, so that an image has
 neither a shell nor a package manager nor pip; `libraries` takes away what the locked libraries bring and no service
@@ -20,24 +20,24 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-USER: Final = 65532  # whom the images run as: nobody who exists on a machine
+USER: Final = 65532  # the user of the images; no user of a machine
 EPOCH: Final = 315532800
-"""Time of all files where SOURCE_DATE_EPOCH says no other: 1980, which every archive can tell [seconds since 1970]."""
+"""Time of all files without SOURCE_DATE_EPOCH: 1980, which every archive can store [seconds since 1970]."""
 RUNTIME_LIBRARIES: Final = "libstdc++.so.6 libgcc_s.so.1 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libutil.so.1"
-"""What wheels may expect of a system (PEP 600), and what glibc loads by itself when a thread ends."""
+"""The libraries that wheels expect of a system (PEP 600), and those that glibc loads when a thread ends."""
 NOT_RUN: Final = "__pycache__ dist-packages ensurepip idlelib lib2to3 pydoc_data site-packages test tkinter turtledemo"
 """Folders of the standard library that a service never needs."""
 SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/os-release", "/etc/ssl/openssl.cnf")
 TESTS: Final = ("tests", "conftest.py", "test_*.py", "*_test.py")  # test code of libraries
 FOR_COMPILERS: Final = "*.a *.c *.cpp *.f *.f90 *.h *.hpp *.inc *.lib *.pxd *.pyi *.pyx *.src"
-"""What only a compiler or an editor reads."""
+"""Files that only a compiler or an editor reads."""
 UNUSED_SCIPY: Final = (
     "cluster constants datasets differentiate fft fftpack integrate interpolate io linalg "
     "misc ndimage odr optimize signal sparse spatial stats"
 )
 """Parts of scipy that nothing of ours imports: we use `scipy.special` alone."""
 INSTALLERS: Final = ("pip", "setuptools", "wheel")
-"""Never kept, whoever requires them: sqlite-utils does, to install plugins."""
+"""Never kept, also when required: sqlite-utils requires them to install plugins."""
 LOADABLE: Final = re.compile(r"=> (/\S+)|^\s*(/\S+) \(", re.MULTILINE)  # a shared library in what `ldd` prints
 
 
@@ -130,7 +130,7 @@ def take(path: Path, target: Path) -> None:
 
 
 def remove_unused(environment: Path, needs: Sequence[str]) -> None:
-    """Remove the libraries that none of `needs` requires, and of the others what is not run."""
+    """Remove the libraries that none of `needs` requires, and the unused parts of the others."""
     (site,) = environment.glob("lib/python3*/site-packages")
     installed = {
         _normal(distribution.metadata["Name"]): distribution

@@ -1,4 +1,4 @@
-"""The images of the real node, built on this machine without a registry, and only when what is in them has changed."""
+"""The images of the real node, built on this machine without a registry, and only when their inputs have changed."""
 
 import hashlib
 import os
@@ -53,7 +53,7 @@ class Recipe:
         for name in sorted((self.dockerfile, *SHARED_INPUTS, *self.inputs)):
             path = root / name
             result = sorted(path.rglob("*")) if path.is_dir() else [path]
-            yield from (one for one in result if one.is_file() and "__pycache__" not in one.parts)
+            yield from (file for file in result if file.is_file() and "__pycache__" not in file.parts)
 
     def key(self, root: Path, base: str) -> str:
         """A key over the contents and names of all inputs and of the base image."""
@@ -76,7 +76,7 @@ BACKTEST_INPUTS = (
     "agent/samples.py",
     "agent/series_index.py",
 )
-"""What `kubectl headroom backtest` runs: the agent's own models."""
+"""The modules of `kubectl headroom backtest`: the agent's own models."""
 RECIPES = (
     Recipe(
         "headroom-agent",
@@ -101,7 +101,7 @@ def images_directory() -> Path:
 
 
 def build_all(binaries: Binaries, say: Say = print, root: Path = ROOT) -> list[Layout]:
-    """Build what is not in the cache: pause, kube-scheduler, and our own images from the repository's Dockerfiles."""
+    """Build the images that the cache lacks: pause, kube-scheduler, and our own from the repository's Dockerfiles."""
     with _work(say):
         system = [_pause(say), _kube_scheduler(binaries)]
         return [*system, *_own_images(root, say)]
@@ -127,7 +127,7 @@ def _cached(name: str, key: str) -> Path:
 
 
 def _versions(name: str) -> list[Path]:
-    """What the cache has of an image, the oldest first."""
+    """Return the cached builds of an image, the oldest first."""
     result = images_directory().glob(f"{name}-" + "[0-9a-f]" * KEY_LENGTH)
     return sorted(result, key=lambda path: path.stat().st_mtime)
 
@@ -202,7 +202,7 @@ def _build_own(root: Path, origin: base_image.Source, wanted: dict[Recipe, Path]
 
 
 def main(say: Say = print) -> None:
-    """Build all images and say what there is: `python -m tools.devcluster images`."""
+    """Build all images and list them: `python -m tools.devcluster images`."""
     started = time.monotonic()
     for image in build_all(Binaries.find_or_build(["kubernetes"], say), say):
         size = sum(image.blob(digest).stat().st_size for digest in image.blobs())

@@ -113,7 +113,7 @@ class Supervisor:
         """Ask the supervisor; for the classes of this module."""
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None or stdin.closed:
-            raise DevClusterError("the cluster was stopped, so nothing can be asked of its processes")
+            raise DevClusterError("the cluster was stopped, so its processes do not respond")
         with self._lock:
             number = next(self._numbers)
             reply = self._exchange(stdin, stdout, number, request)
@@ -203,7 +203,7 @@ def wait_until(
     """Ask until the answer is true, and return it.
 
     Args:
-        condition: asked again and again; an OSError or a false value means "not yet".
+        condition: called repeatedly; an OSError or a false value means "not yet".
         what: completes the sentence "… did not happen within 30 s".
         timeout_seconds: when to give up.
         processes: programs without which it cannot happen; if one has ended, that is the error.

@@ -18,13 +18,13 @@ from tools.devcluster.replay_load import NOTHING, Load, amount, node_floor, pod_
 from tools.devcluster.replay_machine import Group, Machine
 
 STEP_SECONDS = 0.1
-"""How often the files are written when that is quick; with many nodes, as often as one half of one CPU can."""
+"""The interval of writes while they are fast; with many nodes, as often as one half of one CPU can."""
 RETRY_SECONDS = 1.0
 ENDED = ("Succeeded", "Failed")
 
 
 class Follower:
-    """The objects of a collection by uid, kept up to date by a thread; what was known stays while the API is away."""
+    """The objects of a collection by uid, kept up to date by a thread, also while the API is away."""
 
     def __init__(self, api: ApiClient, path: str) -> None:
         self._api, self._path = api, path
@@ -45,14 +45,14 @@ class Follower:
                 for kind, value in self._api.watch(self._path):
                     self._take(kind, value)
             except (ApiError, OSError) as error:
-                print(f"{self._path}: {error}; asking again", file=sys.stderr, flush=True)
+                print(f"{self._path}: {error}; trying again", file=sys.stderr, flush=True)
                 time.sleep(RETRY_SECONDS)
 
     def _take(self, kind: str, value: Json) -> None:
         with self._lock:
             self.changes += 1
             if kind == "LISTED":
-                self._objects = {one["metadata"]["uid"]: one for one in value["items"]}
+                self._objects = {item["metadata"]["uid"]: item for item in value["items"]}
                 self.listed.set()
             elif kind == "DELETED":
                 self._objects.pop(value["metadata"]["uid"], None)

@@ -1,4 +1,4 @@
-"""How much a replayed pod or node uses at a time: annotations and requests in, cores and bytes out. Pure."""
+"""The usage of a replayed pod or node over time: annotations and requests in, cores and bytes out. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ Curve = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Load:
-    """What something uses, as functions of the time in the replay [seconds]."""
+    """The usage, as functions of the time in the replay [seconds]."""
 
     cpu: Curve  # cores
     memory: Curve  # bytes, without page cache
@@ -64,7 +64,7 @@ def share_or_amount(text: str, of: float) -> float:
 
 
 def pod_load(pod: Json) -> Load:
-    """What a pod uses: by its annotations, else a series of the Bitbrains trace over its requests."""
+    """Return the usage of a pod: by its annotations, else a series of the Bitbrains trace over its requests."""
     metadata = pod["metadata"]
     key = f"{metadata['namespace']}/{metadata['name']}"
     cpu = sum_of(pod, "requests", ("cpu",)) or sum_of(pod, "requests", EXTENDED_CPU) / 1000 or DEFAULT_CPU_CORES
@@ -74,7 +74,7 @@ def pod_load(pod: Json) -> Load:
 
 
 def system_load(node: Json, capacity_cpu: float, capacity_memory: float) -> Load:
-    """What a node's system uses by itself: some percent, moving like a PlanetLab host."""
+    """Return the usage of a node's system: some percent, moving like a PlanetLab host."""
     series, start = traces.choose(node["metadata"]["name"], "planetlab")
     return Load(
         lambda seconds: series.cpu_share(start + seconds) * SYSTEM_CPU_SHARE * capacity_cpu,
@@ -83,7 +83,7 @@ def system_load(node: Json, capacity_cpu: float, capacity_memory: float) -> Load
 
 
 def node_floor(node: Json, capacity_cpu: float, capacity_memory: float) -> Load:
-    """What a whole node uses at least, by its annotations; nothing without them. The system uses what is missing."""
+    """Return the least usage of a whole node, by its annotations; 0 without them. The system uses the rest."""
     name = node["metadata"]["name"]
     annotations = node["metadata"].get("annotations") or {}
     if not {CPU, MEMORY, TRACE} & set(annotations):

@@ -1,1 +1,1 @@
-"""What must hold for hours or a month, tried within an hour: each step prints what it tried, and passes or fails."""
+"""Claims about hours or a month, tested within an hour: each step prints its claims, and passes or fails."""

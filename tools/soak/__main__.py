@@ -18,16 +18,16 @@ from tools.soak.progress import INTERRUPTED, ROOT
 HOUR: Final = 60.0  # the time that the steps' minutes are meant for [min]
 SHORTEST: Final = 1.0  # less than this would try nothing [min]
 END_SECONDS: Final = 45.0
-"""How long a step may take to clean up once it was told to end: a cluster is stopped in seconds."""
+"""The time of a step for its clean-up: a cluster stops in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """A trial, with a time at which it ends."""
 
-    module: str  # what is run
+    module: str  # the module to run
     minutes: float  # its time when the whole hour is given [min]
-    what: str  # what it tries, in one line
+    what: str  # its claim, in one line
     longer_seconds: float = 0.0
     """What it may take beyond its time to find that something does not come; one that passes does not need it. [s]"""
 
@@ -96,7 +96,7 @@ def run(module: str, seconds: float, spare_seconds: float) -> str:
     Args:
         module: What is run.
         seconds: The time that it is given. [s]
-        spare_seconds: What it may take beyond that before it is told to end. [s]
+        spare_seconds: The time beyond that before it is ended. [s]
     """
     command = [sys.executable, "-m", module, f"--seconds={seconds:.0f}"]
     # In a session of its own: Ctrl-C reaches this process, which ends the step once, in order.

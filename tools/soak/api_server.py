@@ -35,7 +35,7 @@ GAP_SECONDS = 30.0
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen, restart after restart."""
+    """The observations, restart after restart."""
 
     restarts: int = 0  # how many there were
     outages: list[tuple[float, float]] = field(default_factory=list)  # their beginnings and ends [seconds since 1970]
@@ -58,7 +58,7 @@ def _quietly(asks: Callable[[], bool]) -> bool:
 
 
 def outage(loop: Loop, seen: Seen, chance: random.Random) -> None:
-    """One of them, with what comes before and after.
+    """Run one of them, with its preparation and its checks.
 
     Raises:
         UnsettledError: Something was not as it should be after three minutes.
@@ -96,7 +96,7 @@ def outage(loop: Loop, seen: Seen, chance: random.Random) -> None:
 
 
 def _wanted(loop: Loop, back: float) -> Iterator[tuple[str, Callable[[], bool]]]:
-    """What has to come after an outage that ended at a time [seconds since 1970], cheapest to ask first."""
+    """The checks after an outage that ended at a time [seconds since 1970], the cheapest first."""
     yield "placing every pod", lambda: not loop.pods()[""]
     for node in NODES:
         yield (

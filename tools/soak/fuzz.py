@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.rounds import ROUNDS, TRIED
 from tools.soak.progress import ROOT, Progress, run
 
-SHARED, LAST_SHARE = 0.85, 0.97  # of the time: what is shared out among all properties, and after which no other begins
+SHARED, LAST_SHARE = 0.85, 0.97  # shares of the time: for all properties, and after which no other begins
 SELECTED = "hypothesis and not cluster and not node"
 WORKERS = ("--numprocesses", "logical", "--maxprocesses", "8", "--dist", "worksteal", "--maxschedchunk", "1")
 END_SECONDS = 20.0
@@ -66,7 +66,7 @@ def _watch(progress: Progress, process: "subprocess.Popen[bytes]", begun: Path) 
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End pytest if it still runs, as Ctrl-C does: it then says what it has found."""
+    """End pytest if it still runs, as Ctrl-C does: it then prints its results."""
     if process.poll() is not None:
         return
     process.send_signal(signal.SIGINT)
@@ -88,7 +88,7 @@ def judge(progress: Progress, results: Path, code: int) -> None:
     for case in ET.parse(results).getroot().iter("testcase") if results.is_file() else ():  # noqa: S314 - pytest's own
         name = f"{case.get('classname')}::{case.get('name')}"
         failed += [name] if case.find("failure") is not None or case.find("error") is not None else []
-        stated = {each.get("name"): each.get("value", "0") for each in case.iter("property")}
+        stated = {item.get("name"): item.get("value", "0") for item in case.iter("property")}
         rounds |= {name: int(stated[TRIED])} if TRIED in stated else {}
     whole, least = sum(count == ROUNDS for count in rounds.values()), min(rounds.values(), default=0)
     tried = f"{len(rounds)} were tried, {whole} of them with all inputs, one with {least / ROUNDS:.0%}"

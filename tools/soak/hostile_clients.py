@@ -26,11 +26,11 @@ UNFINISHED: Final = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Padding: " + b"x" * 
 """Headers that never end, shorter than any limit on them."""
 ENDLESS: Final = b"GET /metrics HTTP/1.1\r\n" + b"X-Padding: x\r\n" * 15_000
 """Headers without an end, 200 KiB of them, each of them short."""
-PIPELINED: Final = b"GET /metrics HTTP/1.1\r\n\r\n" * 2_500  # many questions whose answers nobody reads
+PIPELINED: Final = b"GET /metrics HTTP/1.1\r\n\r\n" * 2_500  # many requests with unread responses
 PARAMETERS: Final = (b"GET /metrics?" + b"&".join(b"%x" % each for each in range(1500)) + b" HTTP/1.1\r\n\r\n") * 10
 """Questions with many parameters each."""
 MANY: Final = 600
-MOST_MIB: Final = 64.0  # what they may cost a service together
+MOST_MIB: Final = 64.0  # their limit in a service
 MOST_THREADS: Final = 8  # those that pages of the manager are made in; none of them is for a connection
 MOST_CONNECTIONS: Final = 320  # how many of them a service has: 256, and those that it shows out at the moment
 START_SECONDS: Final = 60.0
@@ -91,7 +91,7 @@ def _started(module: str, port: int, flags: list[str]) -> Iterator[psutil.Proces
 
 
 def _answers(port: int) -> bool:
-    """Return whether a client that asks as kubelet does gets an answer.
+    """Return whether a client like kubelet gets a response.
 
     Raises:
         OSError: It gets none.
@@ -135,7 +135,7 @@ def besiege(process: psutil.Process, port: int, goes_on: Callable[[], bool]) -> 
 
 
 def trial(progress: Progress) -> None:
-    """Keep hundreds of connections open to each service, and count what they cost it."""
+    """Keep hundreds of connections open to each service, and measure their cost."""
     with tempfile.TemporaryDirectory() as folder:
         login = Path(folder, "kubeconfig")
         login.write_text(_KUBECONFIG)

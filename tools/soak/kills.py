@@ -10,7 +10,7 @@ from tools.soak.progress import Progress, run
 DEATHS = 1000
 FEWEST = 20  # so many deaths have each kind of moment at least once
 TOLD_EVERY = 50
-LAST_SHARE = 0.95  # of the time, after which nobody else dies: what is left is for looking at the databases
+LAST_SHARE = 0.95  # share of the time after which no process is killed: the rest is for the databases
 
 
 def trial(progress: Progress) -> None:

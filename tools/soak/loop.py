@@ -33,7 +33,7 @@ CONFIG = {
     "updateTimeThresholdSeconds": 5,
     "nodePredictPolicy": {"coldStartPeriodSeconds": 0, "checkIntervalSeconds": 5},
 }
-"""Short intervals, so that what follows a restart follows within seconds."""
+"""Short intervals, so that the consequences of a restart follow within seconds."""
 SCHEDULER = "headroom-scheduler"
 START_SECONDS = 180.0
 ASK_SECONDS = 60.0  # how long an answer may take before it counts as none
@@ -43,7 +43,7 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class Loop:
-    """What runs, and what can be asked of it."""
+    """The running programs."""
 
     cluster: Cluster  # the cluster
     extender_port: int = field(default_factory=free_port)  # where the extender answers
@@ -129,7 +129,7 @@ class Loop:
         return offers[0] if offers[0] == offers[1] and all(offers[0].values()) else {}
 
     def explained(self, node: str) -> bool:
-        """Return whether `kubectl headroom explain`, which calculates anew, finds nothing to be changed on the node."""
+        """Return whether `kubectl headroom explain` finds nothing to change on the node."""
         command = [sys.executable, "-m", "kubectl_headroom", "explain", "node", node, "-n", NAMESPACE, "-o", "json"]
         try:
             done = subprocess.run(

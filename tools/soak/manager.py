@@ -31,18 +31,18 @@ NODES_A_SECOND = 11.0
 """So many nodes are tried per second of the time beyond what any number of them takes: making them and their pods, and
 the first report of each, 40 a second."""
 FIXED_SECONDS = 200.0
-"""What any number takes: a minute of first reports, one of steady ones, the starts of cluster and managers."""
+"""Time for each number of nodes: a minute of first reports, one of steady ones, the starts of cluster and managers."""
 SETTLE_SHARE = 0.2
 """Of the time: so long every Node may take at the end to show what was reported last. Increases hold for half a minute;
 a busy machine takes its time with the rest."""
 LEAST_SETTLE_SECONDS = 60.0
 MINUTE_SECONDS, SHORT_MINUTE_SECONDS = 60.0, 20.0
-"""How often a node reports; more often where there is not enough time for minutes."""
+"""The interval of a node's reports; shorter where there is not enough time for minutes."""
 RSS_MIB = 250
 ENTRIES: Final = 100
 EDIT_SECONDS, TROUBLE_SECONDS = 600.0, 120.0
 STALLS_SECONDS: Final = (6.5, 8.0)
-WATCHED: Final = 40  # so many nodes fall silent, and as many report less, around each trouble
+WATCHED: Final = 40  # nodes that fall silent, and as many with lower reports, around each fault
 FLOOD_REPORTS: Final = 200
 FLOOD_WRITES: Final = 40  # so many events and conditions of one node are no flood: a few at once, then one a minute
 DEGRADE_SECONDS: Final = 900

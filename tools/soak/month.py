@@ -26,17 +26,17 @@ from tools.soak.trend import Trend
 DAYS = 31
 STEPS = (15, 20, 30, 60, 120, 300)  # seconds between two ticks, one of which is chosen
 FINE_SECONDS, TRIAL_SECONDS, TRIAL_STEP = 1800, 4 * 3600, 60
-"""First a tick a second, which fills what is kept tick by tick; then some that tell how fast this machine is."""
+"""Ticks: first one a second, to fill the recent samples; then some to measure the speed of this machine."""
 SPARE = 0.8  # the share of the time that is planned for: other work may begin on this machine
 LOOK_DAYS = 2
 """Every so many simulated days it is seen whether the rest still fits, and if not, ticks are further apart from there
 on; but not any more in the days that are judged, which must be alike."""
 REPORTING_SECONDS = 3600  # reports are made in the first hour of each day: they cost several times what a tick does
 LAST_SHARE = 0.9
-"""Of the time, after which no other tick is made: what comes after the restart costs as much as some days."""
+"""Share of the time after which no other tick is made: the part after the restart costs as much as some days."""
 RSS_MIB_A_DAY, DATABASE_MIB_A_DAY = 0.5, 0.5
 """Growth that still counts as flat: 15 MiB a month, a seventeenth of the agent's limit and of the database's bound."""
-RSS_MIB = 90.0  # what the agent may take with so many short pods
+RSS_MIB = 90.0  # the agent's limit with so many short pods
 COARSE_BLOCK_TICKS = 12
 """Ticks are far apart in the month; were there 600 in a block, the recent ones would reach back for most of a day."""
 DATABASE_MIB = StoreSettings().max_bytes / MIB
@@ -44,7 +44,7 @@ DATABASE_MIB = StoreSettings().max_bytes / MIB
 
 @dataclass(slots=True)
 class Sizes:
-    """What was seen at the end of each simulated day."""
+    """The state at the end of each simulated day."""
 
     days: list[float] = field(default_factory=list)  # days since the beginning
     rss: list[float] = field(default_factory=list)  # resident memory [MiB]
@@ -109,7 +109,7 @@ def simulate(progress: Progress, month: SimulatedAgent, settled: float, sizes: S
     From time to time the distance between ticks is chosen so that the rest of the month fits.
 
     Args:
-        progress: Takes what is seen day by day, and knows the time.
+        progress: Records each day, and knows the time.
         month: The agent.
         settled: Days until everything that is kept for some days is full. [days]
         sizes: Takes the sizes at the end of each day.

@@ -1,4 +1,4 @@
-"""What a step prints while it runs: how far it is, and which claims hold."""
+"""The output of a step while it runs: its progress, and the claims that hold."""
 
 import argparse
 import random
@@ -15,12 +15,12 @@ INTERRUPTED = 130  # the exit code after Ctrl-C
 
 @dataclass(slots=True)
 class Progress:
-    """What a step has found out, and until when it may go on."""
+    """The results of a step, and its time limit."""
 
     seconds: float  # all of its time [s]
     began: float = field(default_factory=time.monotonic)  # when it began, by the clock that only runs forward [s]
     seed: int = field(default_factory=lambda: random.SystemRandom().randrange(1 << 32))
-    """Of what it draws by lot: the same seed tries the same."""
+    """The random numbers: the same seed tries the same."""
     failed: int = 0  # claims that did not hold
     checked: int = 0  # all claims
 
@@ -29,13 +29,13 @@ class Progress:
         print(f"  {text}", flush=True)
 
     def check(self, what: str, found: str, *, passed: bool) -> None:
-        """Print whether a claim holds, with what was seen."""
+        """Print whether a claim holds, with its numbers."""
         self.checked += 1
         self.failed += not passed
         print(f"  {'holds ' if passed else 'FAILED'}  {what}: {found}", flush=True)
 
     def left(self, of: float = 1.0) -> float:
-        """What is left of its time, or of this share of it; not below 0. [s]"""
+        """Return the rest of its time, or of this share of it; not below 0. [s]"""
         return max(self.began + of * self.seconds - time.monotonic(), 0.0)
 
 

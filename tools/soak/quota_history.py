@@ -1,11 +1,11 @@
-"""What must hold of every write about quotas in a run, whoever was killed, paused or late meanwhile. Pure: no I/O.
+"""The rules of all writes about quotas in a run, with killed, paused and slow writers. Pure: no I/O.
 
 A history is what the API server took, in its order: quotas, bindings, ends of pods, holds, evictions, and who held the
 lease. It is judged against a model that knows nothing of how the extender works.
 
 1. No binding brings a namespace above the `max` of its quota. A pod may be on its way for a while, so that the largest
    `max` counts that was in force since then. Only while the extender was away may kube-scheduler go on without it.
-2. Nobody is evicted who is not named by the hold in force of the pod for which he is, and nobody twice.
+2. A victim is named by the hold in force of its preemptor, and is evicted once.
 3. Whoever writes holds and evicts holds the lease, and what two holders write is not interleaved.
 """
 
@@ -16,14 +16,14 @@ from typing import Final, TypeAlias
 Amounts: TypeAlias = Mapping[str, int]  # integers by resource name [milli-cores for cpu, else base units]
 
 LONGEST_FLIGHT_SECONDS: Final = 600.0
-"""How long a pod may be on its way to its node: kube-scheduler's bindTimeoutSeconds. [s]"""
+"""The longest time until a pod is bound: kube-scheduler's bindTimeoutSeconds. [s]"""
 LONGEST_ATTEMPT_SECONDS: Final = 8.0
-"""How long an attempt that waited for an extender in vain may take until its pod is bound. [s]"""
+"""The longest time until a pod is bound after an attempt that waited for an extender. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What the API server took."""
+    """A write that the API server accepted."""
 
     at: float  # when [s]
 
@@ -32,8 +32,8 @@ class _Taken:
 class QuotaWritten(_Taken):
     """A quota was created or changed; `max` None: it was deleted."""
 
-    namespace: str  # whose it is
-    max: Amounts | None  # its bound; what is absent is not limited
+    namespace: str  # its namespace
+    max: Amounts | None  # its max; absent ones are unlimited
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Bound(_Taken):
     """A pod was bound to a node."""
 
     uid: str  # of the pod
-    namespace: str  # whose it is
-    charge: Amounts  # what it is charged
-    created: float  # when it was created: nobody let it through before [s]
+    namespace: str  # its namespace
+    charge: Amounts  # its charge
+    created: float  # its creation; it was not admitted before [s]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +62,18 @@ class LeaseTaken(_Taken):
 
 @dataclass(frozen=True, slots=True)
 class HoldWritten(_Taken):
-    """It was written down who leaves for a pod."""
+    """A hold with victims was written for a pod."""
 
     by: str  # who wrote it
-    claimant: str  # uid of the pod for which room is made
-    victims: frozenset[str]  # uids of those who leave; nobody: the hold was taken back, or has ended
+    claimant: str  # uid of the preempting pod
+    victims: frozenset[str]  # uids of the victims; none: the hold was withdrawn, or has ended
 
 
 @dataclass(frozen=True, slots=True)
 class Evicted(_Taken):
     """The API server took an eviction."""
 
-    by: str  # who asked for it
+    by: str  # its writer
     victim: str  # uid of the pod that leaves
     claimant: str  # uid of the pod for which it does
 
@@ -104,7 +104,7 @@ class _Model:
     former: str = ""
 
     def take(self, event: Event) -> Iterator[str]:
-        """What is wrong with an event, which then counts."""
+        """Return the faults of an event, which then counts."""
         match event:
             case QuotaWritten():
                 self.maxima.setdefault(event.namespace, []).append((event.at, event.max))
@@ -180,7 +180,7 @@ def faults(
 
     Args:
         history: in the order in which the API server took it.
-        flight: how long a pod may be on its way to its node. [s]
+        flight: the longest time until a pod is bound. [s]
         unheard: for how long whoever evicts may not have heard of a binding; below 0: he hears at once. [s]
         away: when quotas did not hold, as nobody could be asked: what was bound then counts, and is no fault.
     """

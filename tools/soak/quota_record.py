@@ -25,7 +25,7 @@ Json = Mapping[str, Any]
 class Seen:
     """A version of an object."""
 
-    version: int  # of the whole cluster: what was written later has a higher one, whatever kind it is
+    version: int  # of the whole cluster: a later write of any kind has a higher one
     at: float  # when the watch saw it [unix s]
     kind: str  # pod, quota or lease
     object: Json
@@ -45,7 +45,7 @@ class Record:
     _closed: bool = False
 
     def start(self) -> None:
-        """Begin to watch; returns when what is there already is known."""
+        """Begin to watch; returns after the first lists."""
         ready = []
         for kind, path in (("pod", PODS), ("quota", f"{QUOTAS}/elasticquotas"), ("lease", self.lease)):
             ready.append(threading.Event())
@@ -91,7 +91,7 @@ def _holder(lease: Json) -> str:
 
 
 def history(seen: Iterable[Seen]) -> Iterator[Event]:
-    """Yield what is to be judged, in the API server's order."""
+    """Yield the events in the API server's order."""
     nodes, over, holder = dict[str, str](), set[str](), ""
     for one in sorted(seen, key=lambda one: one.version):
         if one.kind == "quota":

@@ -38,7 +38,7 @@ MOST_PENDING: Final = 4
 LEASE: Final = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"}
 LEASE_SECONDS: Final = 6.0
 ANSWER_SECONDS: Final = 4.0
-"""How long kube-scheduler waits for the extender: a busy machine must not look like an extender that is away. [s]"""
+"""The timeout of kube-scheduler's requests: a busy machine must not look like an extender that is away. [s]"""
 TURN_SECONDS: Final = 12.0  # how long the lender wants its share, and how long it does not
 TICK_SECONDS: Final = 0.2
 CALM_SECONDS: Final = (1.0, 9.0)
@@ -58,7 +58,7 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class Replica:
-    """A kube-scheduler and the extender beside it."""
+    """A kube-scheduler and its extender."""
 
     name: str  # host name, and user of the audit log
     extender: Extender  # the extender
@@ -75,14 +75,14 @@ class Replica:
 
 @dataclass(slots=True)
 class Site:
-    """What runs, and what was done to it."""
+    """The running programs, and their faults."""
 
     cluster: Cluster  # the cluster
-    record: Record  # what is seen of it
+    record: Record  # of its writes
     chance: random.Random  # draws all that is done
     replicas: list[Replica] = field(default_factory=list)  # both
     away: list[Away] = field(default_factory=list)  # when extenders were away while pods were placed without them
-    done: Counter[str] = field(default_factory=Counter)  # how often each kind of trouble was made
+    done: Counter[str] = field(default_factory=Counter)  # the number of faults of each kind
     ignorable: bool = False  # whether pods are placed without an extender that is away
     made: int = 0  # Pods so far
 
@@ -143,7 +143,7 @@ class Site:
     # What is done to the replicas
 
     def trouble(self) -> Iterator[None]:
-        """Make trouble, and end it: to be asked every now and then; a trouble at a time, with calm between."""
+        """Cause faults one at a time, with pauses between; call it at intervals."""
         while True:
             for kind in self.chance.sample(KINDS, len(KINDS)):
                 yield from self.wait(*CALM_SECONDS)
@@ -153,7 +153,7 @@ class Site:
                 yield from self.make(kind, chosen)
 
     def make(self, kind: str, replica: Replica) -> Iterator[None]:
-        """A trouble of a kind, until it is over."""
+        """Cause a fault of a kind, until it is over."""
         self.done[kind] += 1
         process = replica.extender.process if kind.endswith("extender") else replica.scheduler.process
         if kind.endswith("extender"):

@@ -1,4 +1,4 @@
-"""Whether something grows: the straight line through it. Pure."""
+"""The slope of the straight line through a series. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -49,10 +49,8 @@ def published_by_koordinator(node: Json) -> bool:
 
 
 def withdrawn(status: Json) -> bool:
-    conditions = get_objects(status, "conditions")
-    return any(
-        was_withdrawn(str(item.get("reason"))) for item in conditions if item.get("type") == CONDITION_MID_PUBLISHED
-    )
+    published = (item for item in get_objects(status, "conditions") if item.get("type") == CONDITION_MID_PUBLISHED)
+    return any(was_withdrawn(str(item.get("reason"))) for item in published)
 
 
 def by_manager(entry: Json) -> bool:

@@ -20,7 +20,7 @@ from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 
-ROOT: Final = Path(__file__).parents[3]
+ROOT: Final = Path(__file__).parents[2]
 NAMESPACE: Final = f"cli-test-{os.getpid()}"
 NODE: Final = f"cli-web-{os.getpid()}"
 

@@ -27,7 +27,7 @@ COMMANDS: Final = {
     "replay": "agent.capture.replay:main",
 }
 """Subcommands. Each gets the arguments after its name and returns the exit code; it may raise
-WrongSetting, StoreError and OSError, whose message is printed as one line."""
+WrongSetting, StoreError and OSError, whose message is logged as one line."""
 
 log = logging.getLogger("agent")
 

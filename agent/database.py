@@ -1,4 +1,4 @@
-"""Look into the database without stopping the agent: stats, query, export, verify."""
+"""Inspect the database while the agent runs: stats, query, export, verify."""
 
 import argparse
 import dataclasses
@@ -42,11 +42,11 @@ def main(arguments: Sequence[str]) -> int:
     Returns 0; 1 when `verify` finds something wrong. Raises WrongSetting: the command cannot be used like that.
     StoreError: There is no database, or none that can be read.
     """
-    given = _parser().parse_args(joined(arguments))
-    with DatabaseReader.open(Path(given.data_dir) / "agent.db") as database:
-        run: Callable[[DatabaseReader, argparse.Namespace], int] = given.run
+    options = _parser().parse_args(joined(arguments))
+    with DatabaseReader.open(Path(options.data_dir) / "agent.db") as database:
+        run: Callable[[DatabaseReader, argparse.Namespace], int] = options.run
         try:
-            code = run(database, given)
+            code = run(database, options)
             sys.stdout.flush()
         except BrokenPipeError:  # the reader has enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -168,9 +168,9 @@ def _query(database: DatabaseReader, given: argparse.Namespace) -> int:
 
 
 def _check_metric(database: DatabaseReader, metric: str) -> None:
-    known = database.metrics()
-    if metric not in known:
-        raise WrongSetting(f"there is no metric {metric!r}; there are: {', '.join(known) or 'none'}")
+    metrics = database.metrics()
+    if metric not in metrics:
+        raise WrongSetting(f"there is no metric {metric!r}; there are: {', '.join(metrics) or 'none'}")
 
 
 def _entities(database: DatabaseReader, given: argparse.Namespace, start: float, end: float) -> list[str]:
@@ -211,9 +211,9 @@ def _export(database: DatabaseReader, given: argparse.Namespace) -> int:
         raise WrongSetting("--to must be a folder, because several metrics are a file each; or give one --metric")
     for metric in metrics:
         extract = export.Extract(database, metric, start, end, period, highest=given.aggregate == "max")
-        known = extract.names()
-        wanted = given.entity or export.pods(known)
-        missing = [entity for entity in wanted if entity not in known]
+        exported = extract.names()
+        wanted = given.entity or export.pods(exported)
+        missing = [entity for entity in wanted if entity not in exported]
         if missing:
             raise WrongSetting(
                 f"there is no {metric} of {missing[0]!r} in this window; `db query {metric}` lists the entities"

@@ -28,7 +28,7 @@ class DetectedInfo(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The metric of the moment."""
         labels = self.source()
-        family = GaugeMetricFamily(f"{_NAMESPACE}_detected", "What was detected on this machine.", labels=list(labels))
+        family = GaugeMetricFamily(f"{_NAMESPACE}_detected", "Facts detected on this machine.", labels=list(labels))
         if labels:
             family.add_metric(list(labels.values()), 1.0)
         yield family
@@ -59,7 +59,7 @@ class Metrics:
         self.failures = self._counter("failures", "Steps that failed, by kind of error.", "step", "error")
         self.refused_inputs = self._counter("refused_inputs", "Objects of the cluster that could not be used.", "what")
         self.store_bytes = self._gauge("store_bytes", "Size of the database on disk, its log included.")
-        self.store_used = self._gauge("store_used_bytes", "What of it holds data.")
+        self.store_used = self._gauge("store_used_bytes", "Part of the database file that holds data.")
         self.store_series = self._gauge("store_series", "Series in the database.")
         self.store_head = self._gauge("store_head_ticks", "Ticks that are not compressed yet.")
         self.store_unwritten = self._gauge("store_unwritten_ticks", "Ticks that are in memory alone.")
@@ -71,7 +71,7 @@ class Metrics:
     def _training(self) -> None:
         self.training_seconds = self._histogram("training_seconds", "Time of one training round.")
         self.training_time = self._gauge("last_training_timestamp_seconds", "When the last training round was.")
-        self.models = self._gauge("models", "What has a model, by kind of owner.", "kind")
+        self.models = self._gauge("models", "Entities with a model, by kind.", "kind")
         self.model_samples = self._gauge("model_samples", "Training samples behind all models of a kind.", "kind")
         self.model_observed = self._gauge(
             "model_observed_seconds", "Observed time behind the models of a kind.", "kind", "stat"
@@ -82,7 +82,7 @@ class Metrics:
         self.checkpoint_seconds = self._histogram("checkpoint_seconds", "Time to save a checkpoint.")
         self.checkpoint_bytes = self._gauge("checkpoint_bytes", "Size of the checkpoint.")
         self.checkpoint_time = self._gauge("last_checkpoint_timestamp_seconds", "When it was last saved.")
-        self.checkpoint_failures = self._counter("checkpoint_failures", "What was learned could not be saved.")
+        self.checkpoint_failures = self._counter("checkpoint_failures", "Checkpoints that could not be saved.")
 
     def _reporting(self) -> None:
         self.reports = self._counter("reports", "Reports to the API server.", "kind", "result")

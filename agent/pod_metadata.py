@@ -108,16 +108,15 @@ class PodMetadataStore:
         yield list(COLUMNS)
         all_pods = self.all_pods()
         for uid in sorted(uids):
-            known = all_pods.get(uid)
-            if known is None:
+            pod = all_pods.get(uid)
+            if pod is None:
                 yield [uid, self.node, *[""] * (len(COLUMNS) - 2)]
                 continue
-            cpu = [str(amounts.get(CPU, "")) for amounts in (known.requests, known.limits)]
+            cpu = [str(amounts.get(CPU, "")) for amounts in (pod.requests, pod.limits)]
             memory = [
-                f"{amounts[MEMORY] / _MIB:.10g}" if MEMORY in amounts else ""
-                for amounts in (known.requests, known.limits)
+                f"{amounts[MEMORY] / _MIB:.10g}" if MEMORY in amounts else "" for amounts in (pod.requests, pod.limits)
             ]
-            yield [uid, self.node, known.name, known.workload or "", known.class_name, *cpu, *memory]
+            yield [uid, self.node, pod.name, pod.workload or "", pod.class_name, *cpu, *memory]
 
     def _forget(self, now: float) -> None:
         for uid, one in self.pods.items():
@@ -132,8 +131,8 @@ class PodMetadataStore:
         for when, uid in ended:
             if now - when > KEPT_SECONDS:
                 del self.pods[uid]
-        kept = list(self._packs.items())[-MOST:]
-        self._packs = {number: (last, data) for number, (last, data) in kept if now - last <= KEPT_SECONDS}
+        packs = list(self._packs.items())[-MOST:]
+        self._packs = {number: (last, data) for number, (last, data) in packs if now - last <= KEPT_SECONDS}
 
     def _bytes_of(self, pods: Mapping[str, PodMetadata]) -> bytes:
         content = {uid: {name: getattr(one, name) for name in _FIELDS} for uid, one in pods.items()}

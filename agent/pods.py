@@ -18,7 +18,7 @@ _LARGEST: Final = 2**63 - 1  # Kubernetes counts no further
 _COUNTED: Final = ("cpu", "memory")
 
 Resources = Mapping[str, int]
-"""Amounts by resource name: ``cpu`` in milli-cores, ``memory`` in bytes. What is not requested is absent."""
+"""Amounts by resource name: ``cpu`` in milli-cores, ``memory`` in bytes. A resource without a request is absent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ class SeriesIndex:
 
     def _inherit(self, entry: SeriesEntry, workload: str) -> None:
         """Let a pod whose workload has just become known continue the workload's history, if that is the longer one."""
-        related = [other.row for other in self.entries.values() if other is not entry and other.workload == workload]
+        related = [e.row for e in self.entries.values() if e is not entry and e.workload == workload]
         evidence = self.histories.evidence
         best = max(related, key=evidence, default=None)
         if best is not None and evidence(best) > evidence(entry.row):
@@ -222,12 +222,12 @@ class SeriesIndex:
             self._forget(uid)
             return
         successor = _WORKLOAD + entry.workload
-        known = self.entries.get(successor)
-        if known is not None and evidence(known.row) > evidence(entry.row):
-            known.ended_at = max(known.ended_at or 0.0, entry.ended_at or 0.0)
+        present = self.entries.get(successor)
+        if present is not None and evidence(present.row) > evidence(entry.row):
+            present.ended_at = max(present.ended_at or 0.0, entry.ended_at or 0.0)
             self._forget(uid)
             return
-        if known is not None:
+        if present is not None:
             self._forget(successor)
         self.entries[successor] = replace(self.entries.pop(uid), class_name="")
 

@@ -186,19 +186,19 @@ def _object_of(cls: Any) -> Decoder:  # noqa: ANN401 - a dataclass
         if not decoders:  # filled at first use, so that types may refer to themselves
             hints = typing.get_type_hints(cls, include_extras=True)
             decoders.update((key, (name, _decoder(hints[name]))) for name, key in _json_names(cls))
-        known: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         unknown: dict[str, Any] = {}
         for key, item in value.items():
             name, decoder = decoders.get(key, ("", None))
             if decoder is None:
                 unknown[key] = item
             elif item is not None:
-                known[name] = decoder(item, below(path, key))
+                values[name] = decoder(item, below(path, key))
         _check_identity(identity, unknown, path)
         for name, key in required:
-            if name not in known:
+            if name not in values:
                 raise CodecError(f"{path or 'the object'}: {key} is missing")
-        return cls(**known, unknown=unknown) if unknown else cls(**known)
+        return cls(**values, unknown=unknown) if unknown else cls(**values)
 
     return decode
 

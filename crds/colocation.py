@@ -38,7 +38,7 @@ class MidEviction(Part):
 
 @dataclass(frozen=True, slots=True)
 class ColocationStrategy(Part):
-    """How a node, or the cluster, publishes the resources that Prod does not use. An absent field is inherited."""
+    """The policy by which a node, or the cluster, publishes unused resources. An absent field is inherited."""
 
     enable: bool | None = None
     """True if Mid resources are published; false removes them from Nodes, except the part held by running Mid pods."""

@@ -89,7 +89,7 @@ CONDITION_COLLECTING: Final = "Collecting"
 CONDITION_PREDICTION_READY: Final = "PredictionReady"
 """NodeMetric condition: the prediction can be acted on."""
 CONDITION_MID_PUBLISHED: Final = "MidPublished"
-"""NodeMetric condition, written by the manager: the Node has what the formula allows."""
+"""NodeMetric condition, written by the manager: the Node has the amounts that the formula allows."""
 CONDITION_MID_DEFICIT: Final = "MidDeficit"
 """NodeMetric condition, written by the manager: running Mid pods requested more than may be published."""
 MANAGER_CONDITIONS: Final = (CONDITION_MID_PUBLISHED, CONDITION_MID_DEFICIT)

@@ -112,13 +112,13 @@ class ResourcePolicy:
 
 
 def faults(policy: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the NodeMetric's definition refuses about a policy, or does not store as it is, beside `RANGES`.
+    """Return the violations of a policy that the NodeMetric's schema reports beside `RANGES`.
 
     Args:
         policy: the policy as JSON, or the part of it that one layer states; its fields have the right types.
 
     Yields:
-        Path within the policy, empty for all of it, and what is the matter.
+        Path within the policy, empty for all of it, and the error.
     """
     check, force = policy.get("checkIntervalSeconds"), policy.get("forceUpdateIntervalSeconds")
     if check is not None and force is not None and check > force:
@@ -181,8 +181,8 @@ def _holds_large_number(value: Any) -> bool:  # noqa: ANN401 - a parameter of a 
 def usual_margin(model: str | None) -> int:
     """The safety margin of a model where none is set. [percent]
 
-    The default model was chosen with the margin that it ships with, none: what it adds for what was not seen yet is a
-    margin of its own. The others are plain statements about what was seen.
+    The default model has no margin: its addition for unobserved load is a
+    margin of its own. The other models state observed usage only.
     """
     return 0 if model == DEFAULTS.model else _OTHER_MARGIN_PERCENT
 
@@ -195,25 +195,27 @@ def with_defaults(policy: PredictPolicy | None) -> PredictPolicy:
         margin = usual_margin(policy.model or DEFAULTS.model)
         missing["safety_margin_percent"] = margin
         for name in ("cpu", "memory"):
-            own = getattr(policy, name)
-            if own is not None and own.model is not None and own.safety_margin_percent is None:
-                own_margin = usual_margin(own.model)
-                missing[name] = replace(own, safety_margin_percent=own_margin) if own_margin != margin else own
+            value = getattr(policy, name)
+            if value is not None and value.model is not None and value.safety_margin_percent is None:
+                own_margin = usual_margin(value.model)
+                missing[name] = replace(value, safety_margin_percent=own_margin) if own_margin != margin else value
     return replace(policy, **missing)
 
 
 def effective(policy: PredictPolicy | None, resource: Resource) -> ResourcePolicy:
     """The model, parameters and margin for one resource: its own part first, then the general one, then defaults."""
     general = with_defaults(policy)
-    own = (general.cpu if resource == "cpu" else general.memory) or ResourceOverride()
-    margin = own.safety_margin_percent if own.safety_margin_percent is not None else general.safety_margin_percent
-    if own.model is not None and own.model != general.model:
-        parameters, of = own.parameters, own.of
+    override = (general.cpu if resource == "cpu" else general.memory) or ResourceOverride()
+    margin = (
+        override.safety_margin_percent if override.safety_margin_percent is not None else general.safety_margin_percent
+    )
+    if override.model is not None and override.model != general.model:
+        parameters, of = override.parameters, override.of
     else:
-        parameters = own.parameters if own.parameters is not None else general.parameters
-        of = own.of if own.of is not None else general.of
+        parameters = override.parameters if override.parameters is not None else general.parameters
+        of = override.of if override.of is not None else general.of
     return ResourcePolicy(
-        model=own.model or general.model or "",
+        model=override.model or general.model or "",
         parameters=parameters or {},
         of=of or (),
         safety_margin_percent=margin or 0,

@@ -1,1 +1,1 @@
-"""What the services share, and what runs on a user's machine: API client, runtime, CLI and backtest."""
+"""Parts that the services share: API client, cluster objects and runtime."""

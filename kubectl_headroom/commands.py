@@ -42,13 +42,13 @@ async def _ask(options: argparse.Namespace, ask: Ask) -> int | None:
 
 
 def _login(options: argparse.Namespace) -> live.Login:
-    given = options.request_timeout
+    timeout = options.request_timeout
     return live.Login(
         kubeconfig=options.kubeconfig,
         context=options.context,
         user=options.acts_as,
         groups=tuple(options.acts_as_groups or ()),
-        timeout_seconds=live.TIMEOUT_SECONDS if given is None else given,
+        timeout_seconds=live.TIMEOUT_SECONDS if timeout is None else timeout,
     )
 
 
@@ -138,17 +138,17 @@ def _simulate(options: argparse.Namespace) -> Ask:
         chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
     except ModuleNotFoundError as error:
         raise CommandError(_missing(error)) from error
-    given = pod_file.load(options.source) if pod_file.is_file(options.source) else None
-    if given is None:
+    pods = pod_file.load(options.source) if pod_file.is_file(options.source) else None
+    if pods is None:
         try:
             parsers.name(options.source)
         except argparse.ArgumentTypeError as error:
             raise CommandError(f"simulate pod: {error}.", USAGE) from error
     else:
-        given.pods(options.namespace or "")  # faults of the file are reported before any request
+        pods.pods(options.namespace or "")  # faults of the file are reported before any request
     request = command.PodRequest(
         name=options.source,
-        given=given,
+        given=pods,
         chosen=chosen,
         namespace=options.namespace,
         headroom_namespace=options.headroom_namespace,

@@ -96,8 +96,8 @@ def _folded(columns: Sequence[Column], rows: Sequence[Row], out: TextIO) -> int 
     last = len(columns) - 1
     if last < 0 or columns[last].align == _RIGHT or not out.isatty():
         return None
-    others = sum(
+    widths = sum(
         max([len(column.title), *(len(row[index].text) for row in rows)]) + len(_GAP)
         for index, column in enumerate(columns[:last])
     )
-    return last if shutil.get_terminal_size().columns - others >= _NARROWEST else None
+    return last if shutil.get_terminal_size().columns - widths >= _NARROWEST else None

@@ -56,12 +56,12 @@ async def _first_contact(api: ApiServer, context: Context, stop: asyncio.Event) 
         try:
             await api.get("/version")
         except (ApiUnavailable, ApiError) as error:
-            context.progress.trouble = str(error)
+            context.progress.problem = str(error)
         else:
-            context.progress.trouble = ""
+            context.progress.problem = ""
             return
-        if context.progress.trouble != logged:
-            logged = context.progress.trouble
+        if context.progress.problem != logged:
+            logged = context.progress.problem
             _LOG.warning("Waiting for the API server: %s; if this stays, check the login in %s", logged, origin)
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), backoff.failed())
@@ -133,14 +133,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (LoginError, ListenError) as error:
         return _fail(str(error))
     servers = [server, *([ui] if ui else [])]
-    for each in servers:
-        each.start()
+    for listener in servers:
+        listener.start()
     try:
         sys.setswitchinterval(_SWITCH_SECONDS)
         asyncio.run(_run(settings, connection, context, ui))
     finally:
-        for each in servers:
-            each.stop()
+        for listener in servers:
+            listener.stop()
         if context.webhook is not None:
             context.webhook.close()
     return 0

@@ -141,7 +141,7 @@ class Cleanup:
     """The remaining objects, and the reasons."""
 
     async def run(self) -> list[str]:
-        """Remove everything, if helm deletes the release; one failure stops no other. What is left, and why.
+        """Remove everything, if helm deletes the release; one failure stops no other. Return the objects left, and why.
 
         Raises:
             Refused: Mid pods run, or a manager or scheduler does not end; nothing was removed.
@@ -155,8 +155,8 @@ class Cleanup:
         forced = self.options.force or await self._forced()
         if not forced and (pods := result.on(result.patches)):
             where = {"namespace": self.options.namespace, "name": self.options.config_name}
-            known = {"release": self.options.release, "revision": revision, **where}
-            rollback = _ROLLBACK.format(**known) if revision is not None else ""
+            labels = {"release": self.options.release, "revision": revision, **where}
+            rollback = _ROLLBACK.format(**labels) if revision is not None else ""
             raise Refused(_REFUSED.format(pods=pods, annotation=_FORCE, rollback=rollback, **where))
         await self._stop(MANAGER, LEASE_NAME)
         await self._stop(SCHEDULER, self.options.scheduler_name)
@@ -198,7 +198,7 @@ class Cleanup:
         last = max(ours, key=lambda each: int(each["labels"]["version"]), default=None)
         if last is None or last["labels"]["status"] != "uninstalling":
             return None
-        times = (parse_timestamp(each.get("time")) or 0.0 for each in last.get("managedFields") or ())
+        times = (parse_timestamp(entry.get("time")) or 0.0 for entry in last.get("managedFields") or ())
         is_recent = self.api.server_time() - max(times, default=0.0) <= _HOOK_SECONDS
         return str(last["labels"]["version"]) if is_recent else None
 
@@ -270,7 +270,7 @@ class Cleanup:
             await self._all(kind, {name: self._deletion(path) for name, path in named.items()})
 
     async def _priority_classes(self) -> None:
-        """Delete those of the chart that no pod names, nor a workload that may create pods later."""
+        """Delete those of the chart that neither a pod nor a workload names."""
         if not self.options.delete_priority_classes:
             return
         ours = {}
@@ -335,9 +335,9 @@ def _priority_class(obj: Json) -> str:
 
 
 def _some(names: Iterable[str]) -> str:
-    known = sorted(names)
-    more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
-    return ", ".join(known[:_MOST_NAMES]) + more
+    expected = sorted(names)
+    more = f" and {len(expected) - _MOST_NAMES} more" if len(expected) > _MOST_NAMES else ""
+    return ", ".join(expected[:_MOST_NAMES]) + more
 
 
 def _say(line: str) -> None:
@@ -361,8 +361,8 @@ async def _run(arguments: Options) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; the exit code."""
     try:
-        asked, _ = options.load(Options, PROG, arguments, description="Removes what Headroom has written.")
-        return asyncio.run(_run(asked))
+        settings, _ = options.load(Options, PROG, arguments, description="Removes Headroom's objects and fields.")
+        return asyncio.run(_run(settings))
     except (WrongSetting, Refused, ApiError, ApiUnavailable, LoginError) as error:
         _say(str(error))
         return {WrongSetting: 2, ApiUnavailable: 3, LoginError: 3}.get(type(error), 1)

@@ -60,8 +60,8 @@ class ClusterState:
         return len(self._node_of_pod)
 
     def reference(self, node: str) -> dict[str, str]:
-        known = self.nodes.get(node)
-        return {"apiVersion": "v1", "kind": "Node", "name": node, "uid": known["metadata"]["uid"] if known else ""}
+        cached = self.nodes.get(node)
+        return {"apiVersion": "v1", "kind": "Node", "name": node, "uid": cached["metadata"]["uid"] if cached else ""}
 
     def pods_on(self, node: str) -> Iterable[PodInputs]:
         return self._pods.get(node, {}).values()
@@ -69,22 +69,22 @@ class ClusterState:
     def put_node(self, node: Json, *, listed: bool = False) -> bool:
         """Cache a Node; whether a relevant field changed.
 
-        What comes from a list (`listed`) may be older than what a watch has reported since.
+        A listed object (`listed`) may be older than what a watch has reported since.
         """
-        kept = _reduced_node(node)
-        name = kept["metadata"]["name"]
+        reduced = _reduced_node(node)
+        name = reduced["metadata"]["name"]
         before = self.nodes.get(name)
         if listed and before is not None and _older(node, before["metadata"]["resourceVersion"]):
             return False
-        self.nodes[name] = kept
-        if before is None or before["metadata"]["labels"] != kept["metadata"]["labels"]:
+        self.nodes[name] = reduced
+        if before is None or before["metadata"]["labels"] != reduced["metadata"]["labels"]:
             self.label_changes += 1
-        return before is None or _without_version(before) != _without_version(kept)
+        return before is None or _without_version(before) != _without_version(reduced)
 
     def drop_node(self, name: str, uid: str) -> None:
         """Drop a Node; only that one, as its deletion may be reported after the next one of its name was added."""
-        known = self.nodes.get(name)
-        if known is not None and known["metadata"]["uid"] == uid:
+        cached = self.nodes.get(name)
+        if cached is not None and cached["metadata"]["uid"] == uid:
             del self.nodes[name]
             self.label_changes += 1
 
@@ -135,8 +135,8 @@ class ClusterState:
 
     def drop_node_metric(self, name: str, uid: str) -> None:
         """Drop a NodeMetric; only that one, as its deletion may be reported after the next one was added."""
-        known = self.node_metrics.get(name)
-        if known is not None and known.uid == uid:
+        cached = self.node_metrics.get(name)
+        if cached is not None and cached.uid == uid:
             del self.node_metrics[name]
 
     def pod_uids(self) -> set[str]:
@@ -219,9 +219,9 @@ def _reduced_resources(amounts: object) -> dict[str, Any]:
 
 
 def _apart_from_mid(kept: Json) -> tuple[Any, ...]:
-    own = {names.MID_CPU, names.MID_MEMORY}
+    mids = {names.MID_CPU, names.MID_MEMORY}
     status = {
-        key: {each: amount for each, amount in part.items() if each not in own} for key, part in kept["status"].items()
+        key: {each: amount for each, amount in part.items() if each not in mids} for key, part in kept["status"].items()
     }
     return *_without_version(kept)[:-1], status
 
@@ -233,5 +233,5 @@ def _without_version(kept: Json) -> tuple[Any, ...]:
 
 def _older(obj: Json, version: str) -> bool:
     """Return whether an object is older than a resourceVersion; versions of one kind grow within a cluster."""
-    own = str((obj.get("metadata") or {}).get("resourceVersion", ""))
-    return own.isdigit() and version.isdigit() and int(own) < int(version)
+    current = str((obj.get("metadata") or {}).get("resourceVersion", ""))
+    return current.isdigit() and version.isdigit() and int(current) < int(version)

@@ -20,7 +20,7 @@ class Progress:
     nodes_listed: bool = False  # whether all Nodes have been listed once
     node_metrics: WatchHealth = field(default_factory=WatchHealth)
     pods: WatchHealth = field(default_factory=WatchHealth)
-    trouble: str = ""  # the problem that blocks the manager; empty without one
+    problem: str = ""  # the problem that blocks the manager; empty without one
     leadership: Callable[[], str] = lambda: "has not started"
     further: dict[str, Check] = field(default_factory=dict)
 
@@ -33,7 +33,7 @@ class Progress:
         """The checks of the pages. A standby is ready, too: it can take over."""
 
         def check(problem: str, *, done: bool) -> str:
-            return "" if done else f"{problem}; {self.trouble}" if self.trouble else problem
+            return "" if done else f"{problem}; {self.problem}" if self.problem else problem
 
         ready: dict[str, Check] = {
             "config": lambda: check("the ConfigMap has not been read yet", done=self.config_read),

@@ -29,8 +29,8 @@ class ManagerMetrics:
         GCCollector(registry=self.registry)
         what, which = "[milli-cores, bytes]", ["node", "resource"]
         self._per_node = {
-            "calculated": self._gauge("mid_calculated", f"What the formula allows to publish {what}", which),
-            "published": self._gauge("mid_published", f"What the Node should have {what}", which),
+            "calculated": self._gauge("mid_calculated", f"Amount that the formula allows to publish {what}", which),
+            "published": self._gauge("mid_published", f"Amount that the Node should have {what}", which),
             "requested": self._gauge("mid_requested", f"What running Mid pods requested {what}", which),
             "deficit": self._gauge("mid_deficit", f"Requested beyond what may be published {what}", which),
         }

@@ -47,8 +47,8 @@ def spec_for(strategy: ColocationStrategy) -> NodeMetricSpec:
     """
 
     def get(name: str) -> Any:  # noqa: ANN401 - fields of several types
-        own = getattr(strategy, name) if strategy.enable else None
-        return getattr(DEFAULTS, name) if own is None else own
+        value = getattr(strategy, name) if strategy.enable else None
+        return getattr(DEFAULTS, name) if value is None else value
 
     return NodeMetricSpec(
         metric_collect_policy=MetricCollectPolicy(
@@ -84,8 +84,8 @@ class ManagedFields:
     @classmethod
     def from_object(cls, node_metric: Mapping[str, Any]) -> Self:
         """Reduce a NodeMetric, `managedFields` included."""
-        own = [entry for entry in get_objects(node_metric, "metadata", "managedFields") if _is_ours(entry)]
-        fields = next((entry["fieldsV1"] for entry in own if entry.get("operation") == "Apply"), None)
+        entries = [entry for entry in get_objects(node_metric, "metadata", "managedFields") if _is_ours(entry)]
+        fields = next((entry["fieldsV1"] for entry in entries if entry.get("operation") == "Apply"), None)
         return cls(
             spec=_shared(get_path(node_metric, "spec")),
             owners=tuple(

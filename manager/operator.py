@@ -38,22 +38,22 @@ class _NoDiffs(kopf.DiffBaseStorage):
 
 def settings_for(settings: Settings) -> kopf.OperatorSettings:
     """Settings of kopf that write nothing to the objects that it watches."""
-    own = kopf.OperatorSettings()
-    own.peering.standalone = True
-    own.posting.enabled = False
-    own.scanning.disabled = True
-    own.process.ultimate_exiting_timeout = None
-    own.persistence.diffbase_storage = _NoDiffs()
-    own.persistence.finalizer = "headroom.manager/never-set"
-    own.queueing.idle_timeout = 0.5
-    own.watching.chunk_size = 500
-    own.watching.connect_timeout = 10
-    own.watching.reconnect_backoff = 0.5
-    own.networking.request_timeout = 60
-    own.networking.connect_timeout = 10
-    own.networking.error_backoffs = (0.5, 1, 2, 4, 8)
-    own.watching.field_selectors["v1", "configmaps"] = f"metadata.name={settings.config_name}"
-    return own
+    kopf_settings = kopf.OperatorSettings()
+    kopf_settings.peering.standalone = True
+    kopf_settings.posting.enabled = False
+    kopf_settings.scanning.disabled = True
+    kopf_settings.process.ultimate_exiting_timeout = None
+    kopf_settings.persistence.diffbase_storage = _NoDiffs()
+    kopf_settings.persistence.finalizer = "headroom.manager/never-set"
+    kopf_settings.queueing.idle_timeout = 0.5
+    kopf_settings.watching.chunk_size = 500
+    kopf_settings.watching.connect_timeout = 10
+    kopf_settings.watching.reconnect_backoff = 0.5
+    kopf_settings.networking.request_timeout = 60
+    kopf_settings.networking.connect_timeout = 10
+    kopf_settings.networking.error_backoffs = (0.5, 1, 2, 4, 8)
+    kopf_settings.watching.field_selectors["v1", "configmaps"] = f"metadata.name={settings.config_name}"
+    return kopf_settings
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
@@ -92,14 +92,14 @@ async def operate(run: Run, api: ApiServer, config_reconciler: ConfigReconciler,
         return kopf.AiohttpSession(server=api.connection.server, aiohttp_session=session)
 
     ours = asyncio.all_tasks()
-    own = run.context.settings
+    settings = run.context.settings
     tasks = await kopf.spawn_tasks(
         registry=registry,
         settings=kopf_settings,
-        namespaces=[own.namespace],
+        namespaces=[settings.namespace],
         stop_flag=stop,
         # kopf makes one up from the name of the user, and an image's uid need not have a name.
-        identity=cast("Any", own.identity or "headroom-manager"),
+        identity=cast("Any", settings.identity or "headroom-manager"),
     )
     stop_on_signals(stop)  # kopf has taken them
     running = asyncio.create_task(kopf.run_tasks(tasks, ignored=ours))

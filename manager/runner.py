@@ -51,7 +51,7 @@ async def serve(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
             try:
                 await _run_once(api, context, events, stop)
             except (ApiError, ApiUnavailable, WatchesEnded) as error:
-                context.progress.trouble = str(error)
+                context.progress.problem = str(error)
                 if str(error) != logged or context.steady() - started > _LONG_RUN_SECONDS:
                     _LOG.warning("Starting over until it works: %s", error)
                 logged = str(error)
@@ -89,7 +89,7 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
     # Nodes come second, so that no NodeMetric seems to be without the Node that it was made for.
     version = await node_metric.read(run)
     await relist(run)
-    context.progress.trouble, context.progress.leadership = "", lambda: leader.description
+    context.progress.problem, context.progress.leadership = "", lambda: leader.description
     run.requeue_all()
     config_reconciler, workers = ConfigReconciler(run), Workers(run)
     background = [
@@ -164,11 +164,11 @@ async def relist(run: Run) -> None:
             touched.add(name)
         return name
 
-    known = {name: node["metadata"]["uid"] for name, node in cluster.nodes.items()}
+    uids = {name: node["metadata"]["uid"] for name, node in cluster.nodes.items()}
     nodes, _ = await run.api.list(paths.NODES, keep=put_node)
     run.context.progress.nodes_listed = True
-    for name in known.keys() - set(nodes):
-        cluster.drop_node(name, known[name])
+    for name in uids.keys() - set(nodes):
+        cluster.drop_node(name, uids[name])
         touched.add(name)
     run.queue.add_all(touched)
 

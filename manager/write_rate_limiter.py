@@ -2,7 +2,7 @@
 
 Without a limit the manager and another writer of the same amounts (a kubelet that rewrites its Node's status, another
 manager) could overwrite each other forever. A node gets a burst of writes and then one from time to time. A decrease
-of what was last written is never delayed.
+of the last written amount is never delayed.
 """
 
 from collections.abc import Mapping
@@ -92,12 +92,12 @@ class WriteRateLimiter:
 
     def write_kind(self, writes: Writes) -> WriteKind:
         """Return the direction of these writes."""
-        known = [(number, self.written[resource]) for resource, number in writes.items() if resource in self.written]
-        if not known:
+        counters = [(number, self.written[resource]) for resource, number in writes.items() if resource in self.written]
+        if not counters:
             return WriteKind.FIRST
-        if any((new or 0) < (old or 0) for new, old in known):
+        if any((new or 0) < (old or 0) for new, old in counters):
             return WriteKind.DECREASE
-        return WriteKind.REPEAT if all(new == old for new, old in known) else WriteKind.INCREASE
+        return WriteKind.REPEAT if all(new == old for new, old in counters) else WriteKind.INCREASE
 
     def wait(self, writes: Writes, burst: int, refill_seconds: float, now: float) -> float:
         """Return how long to wait before these writes; 0.0 means now. [s]"""

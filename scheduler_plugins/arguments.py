@@ -78,8 +78,8 @@ def read(cls: type[Any], data: object, path: str, mistakes: list[str]) -> Any:  
     fields = json_fields(cls)
     if not isinstance(data, Mapping):
         # What `repr` leaves out is a secret: no message quotes it, or what may hold it.
-        given = shown(data) if all(field.repr for field in fields.values()) else f"a {type(data).__name__}"
-        mistakes.append(f"{path}: {given} is not an object")
+        text = shown(data) if all(field.repr for field in fields.values()) else f"a {type(data).__name__}"
+        mistakes.append(f"{path}: {text} is not an object")
         return None
     types_of, before = typing.get_type_hints(cls), len(mistakes)
     values = {}
@@ -158,11 +158,11 @@ def _bounded(value: Any) -> bool:  # noqa: ANN401 - a scalar
 
 
 def _choice(kind: type[StrEnum], value: object, path: str, mistakes: list[str]) -> StrEnum | None:
-    known = [str(each) for each in kind]
-    if isinstance(value, str) and value in known:
+    choices = [str(choice) for choice in kind]
+    if isinstance(value, str) and value in choices:
         return kind(value)
-    hint = nearest(value, known) if isinstance(value, str) else f"known are {', '.join(known)}"
-    mistakes.append(f"{path}: {shown(value)}: must be {' or '.join(known)}; {hint}")
+    hint = nearest(value, choices) if isinstance(value, str) else f"known are {', '.join(choices)}"
+    mistakes.append(f"{path}: {shown(value)}: must be {' or '.join(choices)}; {hint}")
     return None
 
 

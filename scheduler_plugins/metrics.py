@@ -57,10 +57,10 @@ class Telemetry:
 
     def part(self, kind: Callable[[CollectorRegistry], _Part]) -> _Part:
         """Return the metrics of a part of the extender: one object, registered at the first call."""
-        known = self._parts.get(kind)
-        if known is None:
-            known = self._parts[kind] = kind(self.registry)
-        result: _Part = known
+        part = self._parts.get(kind)
+        if part is None:
+            part = self._parts[kind] = kind(self.registry)
+        result: _Part = part
         return result
 
     def watch(self, name: str, text: str, value: Callable[[], float]) -> None:

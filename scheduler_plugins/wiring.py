@@ -71,8 +71,8 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     health.checks["requests in time"] = telemetry.slow.complaint
     telemetry.watch("leads", "Whether this replica decides for the whole cluster.", lambda: float(leader.leads()))
     health.states["leader"] = lambda: leader.description
-    for each in reclaiming:
-        each.trusted = lambda: not watched.complaints()
+    for plugin in reclaiming:
+        plugin.trusted = lambda: not watched.complaints()
     accounting = [
         status_tasks(kept, api, leader, lambda: not watched.complaints(), telemetry.part(QuotaMetrics))
         for kept in cache.plugin_states.values()
@@ -130,8 +130,8 @@ def _with_reports(watched: Health, enabled: Sequence[Enabled], cache: ClusterCac
 def _all_expired(plugin: LoadAware, cache: ClusterCache, api: ApiServer) -> str:
     """Return the problem when every node is refused because of the age of its report."""
     complaint = plugin.all_expired(cache.freeze(api.server_time()))
-    own = f"; this machine's clock is {api.ahead_seconds:+.0f} s off the API server's, which is the one that counts"
-    return f"{complaint}{own}" if complaint else ""
+    note = f"; this machine's clock is {api.ahead_seconds:+.0f} s off the API server's, which is the one that counts"
+    return f"{complaint}{note}" if complaint else ""
 
 
 def _with_schedulers(settings: Settings) -> Profile:
@@ -152,10 +152,10 @@ def _reclaiming(
 ) -> Iterator[PreemptionComponent]:
     """Return the reclaim controllers, where the profile has quotas."""
     for part in enabled:
-        kept = cache.plugin_states.get(part.name)
-        if isinstance(part.plugin, CapacityScheduling) and isinstance(kept, QuotaCluster):
+        state = cache.plugin_states.get(part.name)
+        if isinstance(part.plugin, CapacityScheduling) and isinstance(state, QuotaCluster):
             yield PreemptionComponent(
-                part.plugin.reclaim, part.name, enabled, cache, kept, api, leader, telemetry.part(PreemptionMetrics)
+                part.plugin.reclaim, part.name, enabled, cache, state, api, leader, telemetry.part(PreemptionMetrics)
             )
 
 

@@ -237,8 +237,8 @@ def _chunks(descriptor: int) -> Iterator[bytes]:
 
 def _about_cgroups(mounts: bytes) -> bytes:
     """The lines of a list of mounts that are about /proc and cgroups: the others name volumes and servers."""
-    kept = (b" proc ", b" cgroup ", b" cgroup2 ", b" /sys/fs/cgroup ")
-    return b"".join(line for line in mounts.splitlines(keepends=True) if any(word in line for word in kept))
+    kernel_mounts = (b" proc ", b" cgroup ", b" cgroup2 ", b" /sys/fs/cgroup ")
+    return b"".join(line for line in mounts.splitlines(keepends=True) if any(word in line for word in kernel_mounts))
 
 
 def _say(line: str) -> None:

@@ -56,15 +56,15 @@ class Tick:
     def by_cgroup(self) -> dict[str, PodRef]:
         """The pods by the uid in their cgroup's name.
 
-        Of several under the same one the pod whose own uid it is goes first, then one that runs, then one that has not
+        Of several pods with one cgroup, the pod that the cgroup's uid names is first, then one that runs, then one that has not
         ended: a pod that no kubelet admitted cannot take another pod's samples.
         """
-        known: dict[str, PodRef] = {}
+        pods_by_cgroup: dict[str, PodRef] = {}
         for pod in self.pods:
             uid = pod.cgroup_uid or pod.uid
-            if uid not in known or _right(pod) > _right(known[uid]):
-                known[uid] = pod
-        return known
+            if uid not in pods_by_cgroup or _right(pod) > _right(pods_by_cgroup[uid]):
+                pods_by_cgroup[uid] = pod
+        return pods_by_cgroup
 
 
 def _right(pod: PodRef) -> tuple[bool, bool, bool]:

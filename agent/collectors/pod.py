@@ -56,15 +56,15 @@ class PodCollector:
             return CollectionResult(
                 missing=list(_missing(self._files.values(), _ALL, Gap.UNREADABLE)), problem=str(error)
             )
-        known = tick.by_cgroup()
+        pods_by_cgroup = tick.by_cgroup()
         collected = CollectionResult(pods_listed=True)
-        self._part(collected, cgroups, known)
+        self._part(collected, cgroups, pods_by_cgroup)
         slept = self._machine.slept()
         for uid, cgroup in cgroups.items():
-            pod = known.get(uid)
+            pod = pods_by_cgroup.get(uid)
             if pod is None or not pod.terminal:
                 self._collect_pod(collected, cgroup, uid if pod is None else pod.uid, tick.now, slept)
-        collected.missing.extend(_without_cgroup(known, cgroups.keys() | self._gone))
+        collected.missing.extend(_without_cgroup(pods_by_cgroup, cgroups.keys() | self._gone))
         return collected
 
     def _locate(self) -> None:

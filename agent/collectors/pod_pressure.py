@@ -38,10 +38,10 @@ class PodPressureCollector:
         self._ticks += 1
         if cgroups and not self._path(next(iter(cgroups.values())), PSI_RESOURCES[0]).exists():
             raise NoData("this kernel has no pressure stall information per cgroup")
-        known = tick.by_cgroup()
+        pods_by_cgroup = tick.by_cgroup()
         collected, slept = CollectionResult(), self._machine.slept()
         for uid, cgroup in cgroups.items():
-            pod = known.get(uid)
+            pod = pods_by_cgroup.get(uid)
             if zlib.crc32(uid.encode()) % SHARE == self._ticks % SHARE and not (pod and pod.terminal):
                 self._collect_pod(collected, cgroup, pod.uid if pod else uid, tick.now, slept)
         return collected

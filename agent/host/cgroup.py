@@ -105,12 +105,12 @@ class CgroupTree:
     @property
     def driver(self) -> Driver | None:
         """The driver that made the pods' folders: systemd where both did; None while there is no folder for pods."""
-        known = {top.driver for top in self.kubepods}
+        drivers = {top.driver for top in self.kubepods}
         with contextlib.suppress(Unreadable):
-            known = {top.driver for top in self.kubepods if any(self._in(top))} or known
-        if not known:
+            drivers = {top.driver for top in self.kubepods if any(self._in(top))} or drivers
+        if not drivers:
             return None
-        return SYSTEMD if SYSTEMD in known else CGROUPFS
+        return SYSTEMD if SYSTEMD in drivers else CGROUPFS
 
     @property
     def detected(self) -> dict[str, str]:

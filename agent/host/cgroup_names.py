@@ -59,8 +59,8 @@ def container_name(container_id: str, driver: Driver) -> str:
     """
     runtime, separator, identifier = container_id.partition("://")
     if not separator or runtime not in _RUNTIMES or not _ID.fullmatch(identifier):
-        known = ", ".join(_RUNTIMES)
-        raise ValueError(f"not a container id of a runtime that is known ({known}): {container_id[:_SHOWN]!r}")
+        runtimes = ", ".join(_RUNTIMES)
+        raise ValueError(f"not a container id of a runtime that is known ({runtimes}): {container_id[:_SHOWN]!r}")
     return f"{_RUNTIMES[runtime]}-{identifier}.scope" if driver == SYSTEMD else identifier
 
 

@@ -41,7 +41,7 @@ class PodFiles:
         return self._path
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         for file in (self._usage, self._throttling, self._memory):
             if file is not None:
                 file.close()

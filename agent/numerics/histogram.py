@@ -187,8 +187,8 @@ class HistogramBank(RowTables):
         (low,), (high,) = self.spans(self.weights[[row]])
         weights = self.weights[row, low : high + 1]
         scaled = np.floor(weights * (_HEAVIEST / weights.max(initial=self.buckets.epsilon)) + 0.5).astype(int)
-        kept = {int(low + index): int(scaled[index]) for index in np.flatnonzero(scaled)}
-        return Checkpoint(float(self.totals[row]), kept, float(self.references[row]))
+        buckets = {int(low + index): int(scaled[index]) for index in np.flatnonzero(scaled)}
+        return Checkpoint(float(self.totals[row]), buckets, float(self.references[row]))
 
     def load(self, row: int, checkpoint: Checkpoint) -> None:
         """Add to a row what a checkpoint holds; an empty row takes its reference, whatever multiple that is.

@@ -24,7 +24,7 @@ _COVERED: Final = 0.5
 
 
 class ResourceHistory(RowTables):
-    """History of one resource, one row per entity. Whose row it is, the owner knows."""
+    """History of one resource, one row per entity. The caller maps entities to rows."""
 
     FILLS: ClassVar = {"observed": 0.0, "last": -np.inf}
 
@@ -96,8 +96,8 @@ class ResourceHistory(RowTables):
         """
         facts, arrays = unpack(data)
         wanted, like = unpack(self.checkpoint(rows))
-        known = ("half_life_seconds", "rows")
-        if [facts[name] for name in known] != [wanted[name] for name in known] or {
+        parameters = ("half_life_seconds", "rows")
+        if [facts[name] for name in parameters] != [wanted[name] for name in parameters] or {
             name: array.shape for name, array in arrays.items()
         } != {name: array.shape for name, array in like.items()}:
             raise CheckpointError(f"the checkpoint is of another layout: {facts}, expected {wanted}")

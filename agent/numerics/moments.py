@@ -34,7 +34,7 @@ class MomentsBank(RowTables):
         Args:
             rows: shape (N,), each row at most once.
             values: shape (N,), finite.
-            elapsed_seconds: time by which what the row knows has aged since its last sample, shape (N,). [s]
+            elapsed_seconds: time by which the row's state has aged since its last sample, shape (N,). [s]
         """
         decay = np.exp2(-elapsed_seconds / self.half_life_seconds)
         weights = self.weights[rows] * decay + 1.0

@@ -5,7 +5,7 @@
 
 The averages are kept in a ring of slots, so that any subset can be queried at any time: what departed pods used does
 not linger in the answer for those present. Every column of the ring knows which slot of the calendar it holds, so a
-clock that jumps ahead and back loses nothing: what is out of reach by the clock stays until its column is needed.
+clock that jumps ahead and back loses nothing: columns outside the window stay until they are reused.
 """
 
 from typing import ClassVar
@@ -46,10 +46,10 @@ class PeakWindows(RowTables):
         old, labels = self.averages, self.labels
         self.averages = np.full((old.shape[0], slots), np.nan, dtype=np.float32)
         self.labels = np.full(slots, _UNKNOWN, dtype=np.intp)
-        kept = np.flatnonzero(labels > _UNKNOWN)
-        kept = kept[self._nearest_last(labels[kept])]
-        self.averages[:, labels[kept] % slots] = old[:, kept]
-        self.labels[labels[kept] % slots] = labels[kept]
+        columns = np.flatnonzero(labels > _UNKNOWN)
+        columns = columns[self._nearest_last(labels[columns])]
+        self.averages[:, labels[columns] % slots] = old[:, columns]
+        self.labels[labels[columns] % slots] = labels[columns]
 
     def copy(self, source: int, target: int) -> None:
         """Let a row continue another's history: copy its past slots."""
@@ -71,15 +71,15 @@ class PeakWindows(RowTables):
         slots = (ticks // SLOT_SECONDS).astype(np.int64)
         several = slots[0] != slots[-1]
         there = ~np.isnan(values)
-        known = np.where(there, values, 0.0)
+        present = np.where(there, values, 0.0)
         for slot in np.unique(slots) if several else slots[:1]:
-            own = slots == slot if several else slice(None)
+            of_slot = slots == slot if several else slice(None)
             self._turn_to(int(slot))
-            self.sums[rows] += known[:, own].sum(axis=1)
-            self.seen[rows] += np.count_nonzero(there[:, own], axis=1)
-            seen = self.seen[rows]
-            enough = seen * tick_seconds >= _ENOUGH * SLOT_SECONDS
-            averages = np.where(enough, self.sums[rows] / np.maximum(seen, 1.0), np.nan)
+            self.sums[rows] += present[:, of_slot].sum(axis=1)
+            self.seen[rows] += np.count_nonzero(there[:, of_slot], axis=1)
+            observed = self.seen[rows]
+            enough = observed * tick_seconds >= _ENOUGH * SLOT_SECONDS
+            averages = np.where(enough, self.sums[rows] / np.maximum(observed, 1.0), np.nan)
             self.averages[rows, self.slot % self.slots] = np.fmax(averages, self._before[rows])
             self.changed.add(self.slot)
 
@@ -95,11 +95,11 @@ class PeakWindows(RowTables):
         """
         slots = (times // SLOT_SECONDS).astype(np.int64)
         follows = np.append([False], slots[1:] - slots[:-1] == 1)[: len(slots)]
-        kept = follows & (slots < self.slot) & (slots > self.slot - self.slots)
-        columns = self._columns_for(slots[kept])
+        recent = follows & (slots < self.slot) & (slots > self.slot - self.slots)
+        columns = self._columns_for(slots[recent])
         before = self.averages[row, columns]
-        self.averages[row, columns] = np.where(np.isnan(before), averages[kept], before)
-        self.changed.update(slots[kept].tolist())
+        self.averages[row, columns] = np.where(np.isnan(before), averages[recent], before)
+        self.changed.update(slots[recent].tolist())
 
     def read(self, rows: IntArray, slots: IntArray) -> SingleArray:
         """Return the ring's values of these rows in these slots, shape (N, K); NaN for a slot outside of it."""
@@ -135,8 +135,8 @@ class PeakWindows(RowTables):
     def _columns_for(self, slots: IntArray) -> IntArray:
         """The columns of these slots, emptied where they hold others."""
         columns = slots % self.slots
-        others = columns[self.labels[columns] != slots]
-        self.averages[:, others] = np.nan
+        earlier = columns[self.labels[columns] != slots]
+        self.averages[:, earlier] = np.nan
         self.labels[columns] = slots
         return columns
 

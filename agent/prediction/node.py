@@ -171,8 +171,8 @@ def class_peak(
     """
     warm = 0.0
     if view.pods.size:
-        known = view.history.moments.counts[view.series] > 0.0
-        warm = (models or ModelRunner()).peak(model, view) if known else math.inf
+        trained = view.history.moments.counts[view.series] > 0.0
+        warm = (models or ModelRunner()).peak(model, view) if trained else math.inf
     return min(warm + float(cold.sum()), capacity)
 
 
@@ -191,8 +191,8 @@ class _Resource:
     ) -> None:
         metric, self.unit = history.resource, UNITS[history.resource]
         self.history, self._policy, self._model, self._models = history, policy, policy.models[metric], models
-        known = [trainer.row(pod.uid) for pod in pods]
-        self._rows = np.array([-1 if row is None else row for row in known], dtype=np.intp)
+        rows = [trainer.row(pod.uid) for pod in pods]
+        self._rows = np.array([-1 if row is None else row for row in rows], dtype=np.intp)
         self._classes = np.array([CLASS_NAMES[pod.band] for pod in pods], dtype=np.str_)
         self._requests = np.array([pod.requests.get(metric, 0) for pod in pods], dtype=np.float64) / self.unit
         limits = np.array([pod.limits.get(metric, 0) for pod in pods], dtype=np.float64) / self.unit
@@ -205,10 +205,10 @@ class _Resource:
         self.terms: ReclaimableTerms | None = None
         self.prod_peak = 0
         if metric in node.allocatable and SYS in self.peaks:
-            own = self._own_estimate(node.allocatable[metric] / self.unit)
-            own = None if own is None else lowered(own, present)
-            self.terms = self._terms(node, own)
-            peak = self.peaks[PROD] + self.peaks[SYS] if own is None else max(own.peak, self.peaks[PROD])
+            estimate = self._own_estimate(node.allocatable[metric] / self.unit)
+            estimate = None if estimate is None else lowered(estimate, present)
+            self.terms = self._terms(node, estimate)
+            peak = self.peaks[PROD] + self.peaks[SYS] if estimate is None else max(estimate.peak, self.peaks[PROD])
             capacity = node.capacity[metric]
             self.prod_peak = min(_up(peak * self.unit), capacity) if peak < math.inf else capacity
 
@@ -287,13 +287,13 @@ class _Resource:
 
 def _numbers(row: int, name: str, found: Mapping[str, _Resource]) -> ClassNumbers:
     rows = np.array([row], dtype=np.intp)
-    seen = {metric: view for metric, view in found.items() if view.history.moments.counts[row] > 0.0}
+    trained = {metric: view for metric, view in found.items() if view.history.moments.counts[row] > 0.0}
     return ClassNumbers(
-        mean={metric: _near(one.means[name] * one.unit) for metric, one in seen.items()},
-        stdev={metric: _near(one.history.moments.stdev(rows)[0] * one.unit) for metric, one in seen.items()},
+        mean={metric: _near(one.means[name] * one.unit) for metric, one in trained.items()},
+        stdev={metric: _near(one.history.moments.stdev(rows)[0] * one.unit) for metric, one in trained.items()},
         peak={metric: _up(one.peaks[name] * one.unit) for metric, one in found.items() if name in one.peaks},
-        samples=min((int(view.history.moments.counts[row]) for view in seen.values()), default=0),
-        span_seconds=min((_near(view.history.observed[row]) for view in seen.values()), default=0),
+        samples=min((int(view.history.moments.counts[row]) for view in trained.values()), default=0),
+        span_seconds=min((_near(view.history.observed[row]) for view in trained.values()), default=0),
     )
 
 

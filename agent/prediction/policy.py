@@ -67,9 +67,9 @@ def resolve(policy: PredictPolicy | None, problem: str = "") -> Policy:
     wrong = problems(to_json(full), RANGES, PATH)
     wrong += [f"{PATH}.{where}: {message}".replace(".:", ":") for where, message in faults(to_json(full))]
     for part in ("cpu", "memory"):
-        own = getattr(full, part)
-        if own is not None:
-            wrong += problems(to_json(own), RANGES, f"{PATH}.{part}")
+        value = getattr(full, part)
+        if value is not None:
+            wrong += problems(to_json(value), RANGES, f"{PATH}.{part}")
     if wrong:
         raise PolicyError(wrong[0])
     cold_start = float(full.cold_start_period_seconds or 0)
@@ -83,8 +83,10 @@ def resolve(policy: PredictPolicy | None, problem: str = "") -> Policy:
 
 
 def _model(policy: PredictPolicy, metric: str, cold_start: float) -> ResourceModel:
-    own = policy.cpu if metric == CPU else policy.memory
-    overrides = own is not None and (own.model is not None or own.parameters is not None or own.of is not None)
+    override = policy.cpu if metric == CPU else policy.memory
+    overrides = override is not None and (
+        override.model is not None or override.parameters is not None or override.of is not None
+    )
     chosen = effective(policy, cast("Resource", metric))
     model = build(chosen, f"{PATH}.{metric}" if overrides else PATH)
     system = model if model.measured else build(effective(DEFAULTS, cast("Resource", metric)), PATH)

@@ -50,15 +50,15 @@ def _build(
     name: str, parameters: Mapping[str, Any], of: Sequence[ModelChoice | Mapping[str, Any]], path: str, depth: int = 0
 ) -> Model:
     kind = _resolve(name, path)
-    known = {_json_name(field.name): field.name for field in fields(kind) if field.init}
-    composes = known.pop("of", None) is not None
+    names_by_json = {_json_name(field.name): field.name for field in fields(kind) if field.init}
+    composes = names_by_json.pop("of", None) is not None
     for parameter in parameters:
-        if parameter not in known:
-            allowed = ", ".join(known) or "none"
+        if parameter not in names_by_json:
+            allowed = ", ".join(names_by_json) or "none"
             raise PolicyError(
                 f"{path}.parameters.{quoted(parameter)[1:-1]}: model {name} has no such parameter; it has: {allowed}"
             )
-    arguments = {known[parameter]: value for parameter, value in parameters.items()}
+    arguments = {names_by_json[parameter]: value for parameter, value in parameters.items()}
     if composes:
         arguments["of"] = tuple(_build_part(part, f"{path}.of[{index}]", depth) for index, part in enumerate(of))
     elif of:
@@ -88,19 +88,19 @@ def _resolve(name: str, path: str) -> Any:  # noqa: ANN401 - a class that only t
     target = PREDICTORS.get(name)
     if target is not None:
         return pkgutil.resolve_name(target)
-    others = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
-    if name not in others:
+    plugins = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    if name not in plugins:
         raise PolicyError(
-            f"{path}.model: no model is named {quoted(name)}; known are {', '.join([*PREDICTORS, *others])}"
+            f"{path}.model: no model is named {quoted(name)}; known are {', '.join([*PREDICTORS, *plugins])}"
         )
     try:
-        kind = others[name].load()
+        kind = plugins[name].load()
     except MODEL_FAILURES as error:
         why = " ".join(str(error).split()) or type(error).__name__
-        where = f"{path}.model: model {name} is announced by {others[name].value}"
+        where = f"{path}.model: model {name} is announced by {plugins[name].value}"
         raise PolicyError(f"{where}, which fails: {why}") from error
     if not is_dataclass(kind):
-        raise PolicyError(f"{path}.model: model {name} ({others[name].value}) is not a dataclass")
+        raise PolicyError(f"{path}.model: model {name} ({plugins[name].value}) is not a dataclass")
     return kind
 
 

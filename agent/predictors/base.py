@@ -118,8 +118,8 @@ class PodWindows:
 
     @property
     def coincident_max(self) -> FloatArray:
-        own = self.averages[~self.sparse]
-        sums = np.where(np.isnan(own), np.float32(0.0), own).sum(axis=0, dtype=np.float64)
+        averages = self.averages[~self.sparse]
+        sums = np.where(np.isnan(averages), np.float32(0.0), averages).sum(axis=0, dtype=np.float64)
         stand_ins: FloatArray = self.highest[:, self.sparse].sum(axis=-1)
         return stand_ins + float(sums.max(initial=0.0))
 
@@ -179,8 +179,8 @@ class ClassView:
         covered = np.count_nonzero(~np.isnan(averages), axis=1) * SLOT_SECONDS
         observed = np.minimum(self.history.observed[self.pods], seconds)
         sparse = is_sparse(covered, observed)
-        own = np.fmax.reduce(averages, axis=1, initial=np.nan).astype(np.float64)
-        highest = np.where(sparse, np.fmax(self.history.moments.highest[self.pods], own), own)
+        peaks = np.fmax.reduce(averages, axis=1, initial=np.nan).astype(np.float64)
+        highest = np.where(sparse, np.fmax(self.history.moments.highest[self.pods], peaks), peaks)
         return PodWindows(averages, highest[np.newaxis], sparse, np.minimum(covered, observed)[np.newaxis])
 
     @property

@@ -43,7 +43,7 @@ class Diversity:
 
     def _lambda(self, windows: Windows) -> FloatArray:
         share = np.minimum(windows.evidence_seconds / (self.window_days * DAY_SECONDS), 1.0)
-        own = 1.0 - (1.0 - self.lambda_min) * share
-        weighted: FloatArray = (own * windows.highest).sum(axis=-1)
+        factor = 1.0 - (1.0 - self.lambda_min) * share
+        weighted: FloatArray = (factor * windows.highest).sum(axis=-1)
         apart = windows.sum_of_max
         return weighted / np.where(apart > 0.0, apart, 1.0)  # of idle pods S is 0, and so is C

@@ -71,10 +71,10 @@ def by_class(
 
     Those and allocatable are None where they are unknown.
     """
-    known = [cls_ for cls_ in classes if cls_ is not None]
-    if len(known) < len(classes):
+    peaks = [peak_of_class for peak_of_class in classes if peak_of_class is not None]
+    if len(peaks) < len(classes):
         return PercentileEstimate(None, None)
-    peak = float(np.trunc(sum(known) * margin))
+    peak = float(np.trunc(sum(peaks) * margin))
     if allocatable is None:
         return PercentileEstimate(None, peak)
     requests = float(pods.requests[~pods.terminating & ~pods.refused].sum())
@@ -129,8 +129,8 @@ class Percentile:
         )
         rows = np.array([prod.system, prod.series], dtype=np.intp)
         classes = np.nan_to_num(whole_percentiles(history, rows, percent)).tolist()
-        room = prod.allocatable * history.units
-        result = tightest([by_pods(pods, margin, room), by_class(pods, classes, margin, room)])
+        bound = prod.allocatable * history.units
+        result = tightest([by_pods(pods, margin, bound), by_class(pods, classes, margin, bound)])
         return ReclaimableEstimate((result.reclaimable or 0.0) / history.units, (result.peak or 0.0) / history.units)
 
     def _percent(self, resource: str) -> float:

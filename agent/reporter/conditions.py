@@ -75,7 +75,7 @@ def condition(
 ) -> Condition:
     """Return a condition; its time is that of the previous one of this name and status, if there is one."""
     status = "True" if state.ok else "False"
-    before = next((each for each in previous if each.type == name and each.status == status), None)
+    before = next((condition for condition in previous if condition.type == name and condition.status == status), None)
     since = before.last_transition_time if before is not None else None
     return Condition(name, status, state.reason, state.message, since or timestamp(now), generation)
 
@@ -117,9 +117,9 @@ def _problems(
         message = f"{why[:1].upper()}{why[1:]}. Until then nothing is reclaimable."
         yield ConditionState(ok=False, reason="PodsUnknown", message=message)
     yield from _pods(now, usages, present, missing)
-    others = " ".join(f"{step} fails: {why}." for step, why in sorted(failing.items()) if step not in STORE_STEPS)
-    if others:
-        yield ConditionState(ok=True, reason="StepFailing", message=others)
+    details = " ".join(f"{step} fails: {why}." for step, why in sorted(failing.items()) if step not in STORE_STEPS)
+    if details:
+        yield ConditionState(ok=True, reason="StepFailing", message=details)
 
 
 def _pods(

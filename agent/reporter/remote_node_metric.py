@@ -61,8 +61,8 @@ class RemoteNodeMetric:
         return all(metadata.get(key) == value for key, value in self.identity.items())
 
     def with_foreign_conditions(self, status: Mapping[str, Any]) -> Json:
-        others = [condition for condition in self._conditions if condition.get("type") not in _OUR_CONDITIONS]
-        return {**status, "conditions": others + list(status.get("conditions") or ())}
+        foreign = [condition for condition in self._conditions if condition.get("type") not in _OUR_CONDITIONS]
+        return {**status, "conditions": foreign + list(status.get("conditions") or ())}
 
     def has_conditions(self, wanted: Sequence[Mapping[str, Any]]) -> bool:
         stored = self.status.get("conditions")
@@ -71,7 +71,7 @@ class RemoteNodeMetric:
 
 @dataclass(slots=True)
 class OtherReporters:
-    """Tells the times of our reports from those of other reporters, by a clock that never falls. [s]
+    """Distinguishes our reports from other reporters' by a monotonic clock. [s]
 
     A second agent, or koordlet on the same node, writes the same status, and each overwrites the other's report. Only
     reporters write the report times, so a time that this agent did not send is another reporter's.

@@ -50,8 +50,8 @@ def kind_of(failure: Failure) -> FailureKind:
         return FailureKind.ABSENT if failure.reason else FailureKind.UNDEFINED
     if failure.conflict or failure.gone:
         return FailureKind.CHANGED
-    known = {_UNAUTHORIZED: FailureKind.LOGIN, _FORBIDDEN: FailureKind.FORBIDDEN}
-    return known.get(failure.status, FailureKind.REFUSED)
+    kinds = {_UNAUTHORIZED: FailureKind.LOGIN, _FORBIDDEN: FailureKind.FORBIDDEN}
+    return kinds.get(failure.status, FailureKind.REFUSED)
 
 
 def describe(failure: Failure, node_name: str) -> str:
@@ -79,7 +79,7 @@ class ReportStatus:
     def failed(self, kind: str, failure: Failure, now: float) -> FailureKind:
         """Note a failure of a full or fast report, by a clock that only runs forward. [s]
 
-        What it means is said the first time since reports were last taken.
+        The log explains it the first time after a report succeeded.
         """
         state, before = kind_of(failure), self.state
         if before is None:

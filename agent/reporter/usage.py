@@ -114,9 +114,9 @@ def class_means(
     Values are the usage of each pod, shape (P, T), NaN where it has no sample; a class without pods has a mean of 0.
     """
     sums = np.nansum(values[:, ticks], axis=1)
-    own = np.array([name or "" for name in classes], dtype=np.str_)
+    class_names = np.array([name or "" for name in classes], dtype=np.str_)
     count = max(int(ticks.sum()), 1)
-    return {name: float(sums[own == name].sum()) / count for name in names}
+    return {name: float(sums[class_names == name].sum()) / count for name in names}
 
 
 def _by_class(
@@ -142,8 +142,8 @@ def _of_pods(by_entity: Mapping[str, Series], class_of: Callable[[str], str | No
     if not by_entity:
         return {}
     ticks, values = table([(series.times, series.values) for series in by_entity.values()])
-    own = [None if entity in (NODE, SYS) else class_of(entity) for entity in by_entity]
-    return class_means(np.ones(len(ticks), dtype=np.bool_), values, own)
+    entity_classes = [None if entity in (NODE, SYS) else class_of(entity) for entity in by_entity]
+    return class_means(np.ones(len(ticks), dtype=np.bool_), values, entity_classes)
 
 
 def _measured_at(*series: Series | None) -> float | None:

@@ -90,11 +90,11 @@ def read_node(node: Mapping[str, Any]) -> tuple[NodeResources, tuple[str, ...]]:
     status, problems = node.get("status") or {}, _Problems()
     annotations = (node.get("metadata") or {}).get("annotations") or {}
     stated = problems.amounts(status.get("allocatable"), "status.allocatable")
-    known = len(problems.found)
+    problems_before = len(problems.found)
     raw = problems.amounts(
         problems.annotation(annotations, names.ANNOTATION_RAW_ALLOCATABLE), names.ANNOTATION_RAW_ALLOCATABLE
     )
-    if len(problems.found) > known:  # an annotation counts as a whole, or not at all
+    if len(problems.found) > problems_before:  # an annotation counts as a whole, or not at all
         raw = {}
     resources = NodeResources(
         allocatable={**stated, **raw},

@@ -134,11 +134,11 @@ class ListedAndCgroupPods:
         listed = self._listed.pods()
         if not self.synced:
             return listed
-        known = {pod.cgroup_uid or pod.uid for pod in listed}
+        uids = {pod.cgroup_uid or pod.uid for pod in listed}
         self._unlisted = {
             uid: self._unlisted.get(uid) or unlisted_pod(cgroup, self._wall())
             for uid, cgroup in self._cgroups.latest.items()
-            if uid not in known
+            if uid not in uids
         }
         return (*listed, *self._unlisted.values())
 

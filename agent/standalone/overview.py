@@ -19,7 +19,7 @@ from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.series_index import CLASS_ENTITIES, CLASS_NAMES
 from agent.trainer.trainer import Trainer
 
-Amounts = Mapping[str, float]  # by resource: cpu in cores, memory in bytes. What is unknown is absent.
+Amounts = Mapping[str, float]  # by resource: cpu in cores, memory in bytes. An unknown amount is absent.
 NO_REQUESTS: Final = "RequestsUnknown"  # reason of the condition PredictionReady without a cluster
 NOTHING_RECLAIMABLE: Final = (
     "Without a cluster the pods' requests are unknown, and only requested resources can be reclaimed: reclaimable is 0."
@@ -100,8 +100,8 @@ class _Numbers:
             }
         self.peaks: dict[str, dict[str, float]] = {}
         for metric, capacity in self.capacity.items():
-            known = {name: _in_units(class_.peak) for name, class_ in prediction.classes.items()}
-            peaks = {name: peak[metric] for name, peak in known.items() if metric in peak}
+            class_peaks = {name: _in_units(class_.peak) for name, class_ in prediction.classes.items()}
+            peaks = {name: peak[metric] for name, peak in class_peaks.items() if metric in peak}
             shown = {name: amounts[metric] for name, amounts in self.used.items() if metric in amounts}
             for name, amount in raised(peaks, capacity, shown).items():
                 self.peaks.setdefault(name, {})[metric] = amount
@@ -110,12 +110,12 @@ class _Numbers:
         return [pod for pod in self.present if CLASS_NAMES[pod.band] == name]
 
     def class_(self, name: str) -> Row:
-        own = self.members(name)
-        noun = "pod" if len(own) == 1 else "pods"
-        warm = sum(self.evidence(pod.uid)[0] for pod in own)
-        counts = [f"{number} {word}" for number, word in ((warm, "warm"), (len(own) - warm, "cold")) if number]
+        members = self.members(name)
+        noun = "pod" if len(members) == 1 else "pods"
+        warm = sum(self.evidence(pod.uid)[0] for pod in members)
+        counts = [f"{number} {word}" for number, word in ((warm, "warm"), (len(members) - warm, "cold")) if number]
         return Row(
-            name={NODE: "node", SYS: "  system"}.get(name, f"  {name}, {len(own)} {noun}"),
+            name={NODE: "node", SYS: "  system"}.get(name, f"  {name}, {len(members)} {noun}"),
             used=self.used.get(name, {}),
             peak=self.peaks.get(name, {}),
             reclaimable=_in_units(self.prediction.reclaimable) if name == PROD else {},
@@ -149,8 +149,8 @@ class _Numbers:
             view = ClassView(history, row, np.array([row], dtype=np.intp), requests)
             return class_peak(view, nothing, self.policy.models[metric], self.capacity[metric])
         highest = float(history.moments.highest[row])
-        known = requested or history.moments.counts[row] > 0.0
-        return max(requested, highest) if known and math.isfinite(highest) else None
+        available = requested or history.moments.counts[row] > 0.0
+        return max(requested, highest) if available and math.isfinite(highest) else None
 
     def evidence(self, entity: str) -> tuple[bool, str]:
         """Return whether an entity is warm in every resource, and the words for it."""

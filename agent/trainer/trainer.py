@@ -179,7 +179,7 @@ class Trainer:
             "trained_until": self.trained_until,
             "tick_seconds": self._tick_seconds,
             "policy": None if self.policy is None else to_json(self.policy),
-            "asked": None if self.requested_policy is None else to_json(self.requested_policy),
+            "requested": None if self.requested_policy is None else to_json(self.requested_policy),
             "windows_known": self._windows_known,
             "unfilled": self._unfilled,
         }
@@ -196,12 +196,12 @@ class Trainer:
         Raises:
             CheckpointError: they are damaged or incomplete. The trainer is empty then, as a new one.
         """
-        own = {name.removeprefix(_PREFIX): data for name, data in checkpoints.items() if name.startswith(_PREFIX)}
-        if not own:
+        parts = {name.removeprefix(_PREFIX): data for name, data in checkpoints.items() if name.startswith(_PREFIX)}
+        if not parts:
             return
         fresh = Trainer(self.settings)
         try:
-            fresh._restore(own)
+            fresh._restore(parts)
         except KeyError as error:
             raise CheckpointError(f"the trainer's checkpoint {error} is missing") from error
         except (TypeError, ValueError) as error:
@@ -217,14 +217,14 @@ class Trainer:
         for metric, history in self.histories.items():
             history.restore(own[metric], rows)
         # A checkpoint of an older version lacks the samples that were still to be read.
-        known = self._blocks.restore(own, self.histories, self._index.entries.values())
-        self._windows_known = known and bool(facts.get("windows_known", True))
+        restored = self._blocks.restore(own, self.histories, self._index.entries.values())
+        self._windows_known = restored and bool(facts.get("windows_known", True))
         days = facts.get("unfilled", ())
         self._unfilled = [(metric, float(start), float(end)) for metric, start, end in days if metric in self.histories]
         self.trained_until = None if facts["trained_until"] is None else float(facts["trained_until"])
         self._tick_seconds = float(facts["tick_seconds"])
         self.policy = None if facts["policy"] is None else from_json(PredictPolicy, facts["policy"])
-        requested = facts.get("asked")  # a checkpoint of an older version has none
+        requested = facts.get("requested")  # a checkpoint of an older version has none
         self.requested_policy = None if requested is None else from_json(PredictPolicy, requested)
 
     def _edges(self, now: float) -> FloatArray:
@@ -257,13 +257,13 @@ class Trainer:
         measured_series = self._index.measured
         before = history.last[measured_series.rows] > -math.inf
         there = np.array([entity in series for entity in measured_series.entities], dtype=np.bool_)
-        kept = there | (before & measured_series.here)
-        kept[:2] = True  # the node and the system, measured or not
-        result = [series.get(entity, EMPTY) for entity in itertools.compress(measured_series.entities, kept)]
+        retained = there | (before & measured_series.here)
+        retained[:2] = True  # the node and the system, measured or not
+        result = [series.get(entity, EMPTY) for entity in itertools.compress(measured_series.entities, retained)]
         ticks, values = table([(series_data.times, series_data.values) for series_data in result])
         values = np.where((values >= 0.0) & (values < math.inf), values, np.nan)
-        rows, classes = measured_series.rows[kept], measured_series.classes[kept]
-        before, here = before[kept], measured_series.here[kept]
+        rows, classes = measured_series.rows[retained], measured_series.classes[retained]
+        before, here = before[retained], measured_series.here[retained]
         sums = {
             name: total(values[own], before[own], here[own])
             for name in map(FIXED.index, CLASS_ENTITIES)

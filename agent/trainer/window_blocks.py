@@ -36,12 +36,12 @@ class WindowBlocks:
         changed = {slot // _BLOCK_SLOTS for history in histories.values() for slot in history.windows.changed}
         slots = _held(histories)
         held = set((slots // _BLOCK_SLOTS).tolist())
-        kept = {block: data for block, data in self._blocks.items() if block in held}
-        for block in changed & held | held - kept.keys():
-            kept[block] = _packed(histories, listed, slots[slots // _BLOCK_SLOTS == block])
+        blocks = {block: data for block, data in self._blocks.items() if block in held}
+        for block in changed & held | held - blocks.keys():
+            blocks[block] = _packed(histories, listed, slots[slots // _BLOCK_SLOTS == block])
         for history in histories.values():
             history.windows.changed.clear()
-        self._blocks = {block: kept[block] for block in sorted(kept)}
+        self._blocks = {block: blocks[block] for block in sorted(blocks)}
         for entry in listed:
             if entry.row in self.successors:
                 self._inherited[entry.history_number] = _packed(histories, [entry], slots)
@@ -89,9 +89,9 @@ def _unpacked(data: bytes, histories: Mapping[str, ResourceHistory], rows: Mappi
     try:
         slots = np.array(facts["slots"], dtype=np.intp)
         there = np.array([number in rows for number in facts["born"]], dtype=np.bool_)
-        own = np.array([rows[number] for number in facts["born"] if number in rows], dtype=np.intp)
+        born_rows = np.array([rows[number] for number in facts["born"] if number in rows], dtype=np.intp)
         for metric, history in histories.items():
-            history.windows.write(own, slots, arrays[metric][there])
+            history.windows.write(born_rows, slots, arrays[metric][there])
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise CheckpointError(f"a block of window averages cannot be read: {error}") from error
 

@@ -43,11 +43,11 @@ class Catalog:
 
     def numbers(self, series: Sequence[Labels]) -> list[int]:
         """The numbers of these series, in their order; those not known yet get one."""
-        known = self._numbers
+        numbers = self._numbers
         try:
-            return [known[number] for number in series]
+            return [numbers[number] for number in series]
         except KeyError:
-            return [known[number] if number in known else self._add(number) for number in series]
+            return [numbers[number] if number in numbers else self._add(number) for number in series]
 
     def labels(self, number: int) -> Labels:
         return self._labels[number]
@@ -70,7 +70,7 @@ class Catalog:
         self._unsaved.clear()
 
     def keep(self, numbers: Container[int]) -> None:
-        """Let go of all series but these, which recent ticks have."""
+        """Forget all series but these, which recent ticks have."""
         for number in [label for label in self._labels if label not in numbers]:
             metric, _, container = labels = self._labels.pop(number)
             del self._numbers[labels], self._entities[metric, container][number]

@@ -45,7 +45,7 @@ def load(connection: sqlite3.Connection) -> Recent:
     """
     head = load_unflushed(connection)
     query = "SELECT id, metric, entity, container FROM series WHERE id = ?"
-    result = [row for one in sorted(head.series()) for row in connection.execute(query, (one,))]
+    result = [row for series in sorted(head.series()) for row in connection.execute(query, (series,))]
     (highest,) = connection.execute("SELECT max(id) FROM series").fetchone()
     (newest,) = connection.execute(_NEWEST).fetchone()
     return Recent(head, Catalog(result, (highest or 0) + 1), newest or 0)

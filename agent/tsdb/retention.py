@@ -51,12 +51,12 @@ def trusted_now(now_ms: int, starts_ms: Integers, ends_ms: Integers, since_ms: I
 
 
 def delete_orphans(connection: sqlite3.Connection, in_head: Callable[[], set[int]]) -> Iterator[None]:
-    """Delete series without data, neither in blocks nor in recent ticks."""
+    """Delete series without data, in blocks or in recent ticks."""
     query = "SELECT id, EXISTS (SELECT 1 FROM chunks WHERE series = id) FROM series WHERE id > ? ORDER BY id LIMIT ?"
     rows = connection.execute(query, (-1, _ORPHANS_PER_STEP)).fetchall()
     while rows:
-        kept = in_head()
-        dead = [(number,) for number, has_data in rows if not has_data and number not in kept]
+        head = in_head()
+        dead = [(number,) for number, has_data in rows if not has_data and number not in head]
         connection.executemany("DELETE FROM series WHERE id = ?", dead)
         yield
         rows = connection.execute(query, (rows[-1][0], _ORPHANS_PER_STEP)).fetchall()

@@ -85,8 +85,8 @@ def check(connection: sqlite3.Connection, path: Path) -> bool:
         for statement in _STATEMENTS:
             ours.execute(statement)
         wanted = _columns(ours)
-    own = {table for table, _ in wanted}
-    result = {column for column in _columns(connection) if column[0] in own}
+    wanted_tables = {table for table, _ in wanted}
+    result = {column for column in _columns(connection) if column[0] in wanted_tables}
     if mark != APPLICATION_ID or version != VERSION or result != wanted:
         raise ForeignDatabase(f"{path} is a database of something else")
     return True

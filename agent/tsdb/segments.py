@@ -39,8 +39,8 @@ def widened(extents: Extents, more: Extents) -> Extents:
     """Both together: of a segment in both the earlier first and the later last time."""
     result = dict(extents)
     for segment, (first, last) in more.items():
-        known = result.get(segment, (first, last))
-        result[segment] = (min(known[0], first), max(known[1], last))
+        span = result.get(segment, (first, last))
+        result[segment] = (min(span[0], first), max(span[1], last))
     return result
 
 

@@ -55,7 +55,7 @@ def _pages(connection: sqlite3.Connection) -> Iterator[str]:
 
 def _blocks(database: DatabaseReader, result: VerificationResult) -> Iterator[str]:
     """Every block: its times, its chunks, its count."""
-    known = {number for (number,) in database.connection.execute("SELECT id FROM series")}
+    catalogued = {number for (number,) in database.connection.execute("SELECT id FROM series")}
     query = "SELECT id, tier, start_ms, end_ms, samples, times FROM blocks WHERE state = ? ORDER BY id"
     for block, tier, start, end, samples, encoded in database.connection.execute(query, (LIVE,)).fetchall():
         result.blocks += 1
@@ -66,19 +66,19 @@ def _blocks(database: DatabaseReader, result: VerificationResult) -> Iterator[st
             continue
         if (int(times[0]), int(times[-1])) != (start, end):
             yield f"block {block}: its times are not those that it is listed with"
-        found = 0
+        count = 0
         rows = database.connection.execute("SELECT series, data FROM chunks WHERE block = ? ORDER BY series", (block,))
         for series, data in rows:
             result.chunks += 1
             try:
-                found += _points(tier, data, times)
+                count += _points(tier, data, times)
             except CodecError as error:
                 yield f"block {block}, series {series}: {error}"
-            if series not in known:
+            if series not in catalogued:
                 yield f"block {block}: series {series} has no name"
-        if found != samples:
-            yield f"block {block}: has {found} points, {samples} were counted"
-        result.samples += found if tier == RAW else 0
+        if count != samples:
+            yield f"block {block}: has {count} points, {samples} were counted"
+        result.samples += count if tier == RAW else 0
 
 
 def _points(tier: int, data: bytes, times: Integers) -> int:

@@ -85,12 +85,12 @@ def _add_init_containers(
     sidecars: dict[str, Fraction] = {}
     largest: dict[str, Fraction] = {}
     for container in containers:
-        own = _of((container.get("resources") or {}).get(kind), only)
+        amounts = _of((container.get("resources") or {}).get(kind), only)
         if container.get("restartPolicy") == "Always":
-            _add(totals, own)
-            _add(sidecars, own)
+            _add(totals, amounts)
+            _add(sidecars, amounts)
             continue
-        for name, amount in own.items():
+        for name, amount in amounts.items():
             phase = parse_quantity(amount) + sidecars[name] if name in sidecars else parse_quantity(amount)
             largest[name] = max(largest.get(name, phase), phase)
     for name, amount in largest.items():

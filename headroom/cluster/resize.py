@@ -41,8 +41,8 @@ def in_effect(pod: Json, view: Resize) -> Json:
     changed: dict[str, Any] = {}
     for kind, statuses in _STATUSES:
         containers = spec.get(kind) or ()
-        known = status.get(statuses) or ()
-        counted = _containers(containers, known, view, lasting=kind != "containers", refused=refused)
+        container_statuses = status.get(statuses) or ()
+        counted = _containers(containers, container_statuses, view, lasting=kind != "containers", refused=refused)
         if any(new is not old for new, old in zip(counted, containers, strict=True)):
             changed[kind] = counted
     whole = spec.get("resources") or {}
@@ -59,10 +59,10 @@ def _containers(
     containers: Sequence[Json], statuses: Sequence[Json], view: Resize, *, lasting: bool, refused: bool
 ) -> list[Json]:
     """Containers as they count; of init containers only those that last (sidecars) can be resized."""
-    known = {str(status.get("name")): status for status in statuses}
+    by_name = {str(status.get("name")): status for status in statuses}
     counted = []
     for container in containers:
-        status = known.get(str(container.get("name")))
+        status = by_name.get(str(container.get("name")))
         resources = container.get("resources") or {}
         result = resources
         if status is not None and (not lasting or container.get("restartPolicy") == "Always"):
@@ -77,7 +77,7 @@ def _counted(resources: Json, status: Json, view: Resize, *, refused: bool) -> J
     if has is None and (view is Resize.SET_ASIDE or not promised):
         return resources  # an old kubelet; kube-scheduler reads allocated resources only beside actual ones
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    stated = [each for each in ((has or {}).get("requests") or {}, promised) if each]
+    stated = [requests for requests in ((has or {}).get("requests") or {}, promised) if requests]
     limited = (has or {}).get("limits") or {}
     if all(amounts == requests for amounts in stated) and limited in ({}, limits) and (stated or not requests):
         return resources
@@ -98,8 +98,8 @@ def _largest(amounts: Sequence[Json]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for amount in amounts:
         for name, quantity in amount.items():
-            known: Any = result.setdefault(name, quantity)
-            if known != quantity and parse_quantity(quantity) > parse_quantity(known):
+            previous: Any = result.setdefault(name, quantity)
+            if previous != quantity and parse_quantity(quantity) > parse_quantity(previous):
                 result[name] = quantity
     return result
 
@@ -108,7 +108,7 @@ def _smallest(requested: Json, stated: Sequence[Json], *, without: bool) -> dict
     """Return the smallest of requested and stated amounts; `without`: omit resizable resources that are not stated."""
     result = {}
     for name, quantity in requested.items():
-        known = [amounts[name] for amounts in stated if name in amounts]
-        if known or not (without and name in _RESIZED):
-            result[name] = min([quantity, *known], key=parse_quantity)
+        quantities = [amounts[name] for amounts in stated if name in amounts]
+        if quantities or not (without and name in _RESIZED):
+            result[name] = min([quantity, *quantities], key=parse_quantity)
     return result

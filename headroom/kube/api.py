@@ -61,7 +61,7 @@ def _encoded(body: Any) -> bytes:  # noqa: ANN401 - JSON
 
 
 class _Body(aiohttp.BytesPayload):
-    """A body that is not sent once writes are forbidden; the head is sent with it, so it is not sent either."""
+    """A body that is not sent once writes are forbidden; nor is its head."""
 
     def __init__(self, content: bytes, may_write_for: Callable[[], float] | None) -> None:
         super().__init__(content)
@@ -86,7 +86,7 @@ class ApiServer:
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self.server_time = ServerClock()  # the server's time, by its last response
         self.on_page: Callable[[str, int, int | None], None] | None = None
-        """Told of each page of a list: its path, the objects so far, and how many there are in all (None: not known;
+        """Callback for each page of a list: its path, the objects so far, and how many there are in all (None: not known;
         the same as so far: this was the last page)."""
         self.acts_as: ActsAs = ()
         """The user to impersonate: see `headroom.kube.connection.acts_as`."""

@@ -59,7 +59,7 @@ def acts_as(
         result += [(f"Impersonate-Extra-{quote(name, safe='')}", value) for value in values]
     wrong = [text for pair in result for text in pair if not (text.isascii() and text.isprintable())]
     if wrong:
-        raise LoginError(f"Nobody can act as {wrong[0]!r}: names are one line of plain characters.")
+        raise LoginError(f"{wrong[0]!r} cannot be impersonated: names are one line of plain characters.")
     return tuple(result)
 
 

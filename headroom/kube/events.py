@@ -84,7 +84,7 @@ class EventRecorder:
         return len(self._waiting)
 
     async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
-        """Tell something about an object. Never raises: an event is not worth failing for.
+        """Record an event about an object. Never raises: the caller goes on without the event.
 
         Args:
             regarding: reference to the object: apiVersion, kind, name, and namespace and uid where it has them. The
@@ -157,8 +157,8 @@ class EventRecorder:
     async def _write(self, key: _Key, event: _Waiting, now: float) -> None:
         """Write or count an event; one that cannot be written waits."""
         try:
-            known = self._series.get(key)
-            if known is None or now - known.written_at > _FORGET_SECONDS or not await self._repeat(known, now):
+            series = self._series.get(key)
+            if series is None or now - series.written_at > _FORGET_SECONDS or not await self._repeat(series, now):
                 self._series[key] = await self._create(event.body, now)
         except ApiUnavailable as error:
             self._complain(event, error, first=not self._backoff.failures)

@@ -140,8 +140,8 @@ def _find(documents: list[tuple[Path, Mapping[str, Any]]], kind: str, name: Any,
         for entry in document.get(f"{kind}s") or ():
             if entry.get("name") == name:
                 return _Entry(entry.get(kind) or {}, file.parent, f"{kind} {name} of {file}")
-    known = [str(entry.get("name")) for _, document in documents for entry in document.get(f"{kind}s") or ()]
-    raise LoginError(f"{paths}: there is no {kind} {name!r}. It has: {', '.join(known) or 'none'}.")
+    entries = [str(entry.get("name")) for _, document in documents for entry in document.get(f"{kind}s") or ()]
+    raise LoginError(f"{paths}: there is no {kind} {name!r}. It has: {', '.join(entries) or 'none'}.")
 
 
 def _tls(cluster: _Entry, user: _Entry) -> ssl.SSLContext:

@@ -139,8 +139,8 @@ async def list_and_watch(  # noqa: PLR0913, PLR0917 - a request has that many pa
     Yields:
         `Relisted` first (but for `since`) and after each gap, `Changed` in between.
     """
-    given = {"fieldSelector": field_selector, "labelSelector": label_selector}
-    query = {name: selector for name, selector in given.items() if selector}
+    selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
+    query = {name: selector for name, selector in selectors.items() if selector}
     watch = _Watch(api, path, query, health or WatchHealth(), timing)
     watch.keep, watch.version, watch.decode = keep, since, decode
     while True:

@@ -27,7 +27,7 @@ class Backoff:
         """Count a failure; the wait after it. [s]
 
         Args:
-            retry_after_seconds: what the server requests; the next attempt is never earlier. [s]
+            retry_after_seconds: the delay that the server requests; the next attempt is never earlier. [s]
         """
         self.failures += 1
         requested = min(retry_after_seconds or 0.0, LONGEST_RETRY_AFTER_SECONDS)

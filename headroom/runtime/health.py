@@ -24,8 +24,8 @@ class Health:
         well = not lines
         if verbose:
             lines += [f"[+] {name}" for name, problem in problems.items() if not problem]
-            others = {name: check() for name, check in self.ready.items() if name not in checks}
-            lines += [f"    ready, {name}: {problem or 'yes'}" for name, problem in others.items()]
+            results = {name: check() for name, check in self.ready.items() if name not in checks}
+            lines += [f"    ready, {name}: {problem or 'yes'}" for name, problem in results.items()]
             lines += [f"    {name}: {fact()}" for name, fact in self.facts.items()]
         ends = ("ready", "not ready") if ready else ("ok", "unhealthy")
         return well, "\n".join([*lines, ends[0] if well else ends[1]]) + "\n"

@@ -62,7 +62,7 @@ def setting(
     Args:
         default: Its value unless the user sets it.
         flag: Name of its flag; the variable follows from it.
-        kind: What it accepts.
+        kind: The accepted values.
         factory: Makes the default, where it depends on the machine.
         shown: How the help says the default, where its value does not say it.
         variables: Further environment variables that are read, after its own.
@@ -100,9 +100,9 @@ def load(
         prog: Name of the program.
         arguments: The command line; None for the program's own.
         environment: The variables; None for the program's own.
-        description: What the help says first.
-        usage: What it says in place of a generated line.
-        epilog: What it says last.
+        description: The first paragraph of the help.
+        usage: The usage line, in place of a generated one.
+        epilog: The last paragraph of the help.
 
     Returns:
         The settings, and the flags that were set by flag or variable.
@@ -123,17 +123,17 @@ def load(
     for stage in stages(settings):
         group = parser.add_argument_group((inspect.getdoc(stage) or "").partition("\n")[0].rstrip("."))
         documented = docstrings(stage) if helping else {}
-        for name, one in flags_of(stage).items():
-            _add(group, one, documented.get(name, ""))
+        for name, argument in flags_of(stage).items():
+            _add(group, argument, documented.get(name, ""))
     flags = vars(parser.parse_args(["--help"] if helping else words))
     texts: dict[str, str] = {}
-    for one in (each for stage in stages(settings) for each in flags_of(stage).values()):
-        flag, variables = flags[one.flag.replace("-", "_")], (variable(prog, one.flag), *one.variables)
-        if flag == "" and not one.kind.may_be_empty:
-            raise WrongSetting(f"{named(prog, one.flag)} must not be empty")
+    for argument in (option for stage in stages(settings) for option in flags_of(stage).values()):
+        flag, variables = flags[argument.flag.replace("-", "_")], (variable(prog, argument.flag), *argument.variables)
+        if flag == "" and not argument.kind.may_be_empty:
+            raise WrongSetting(f"{named(prog, argument.flag)} must not be empty")
         text = next((environment[name] for name in variables if environment.get(name)), None) if flag is None else flag
         if text is not None:
-            texts[one.flag] = text
+            texts[argument.flag] = text
     return _read(settings, prog, texts), frozenset(texts)
 
 
@@ -196,13 +196,13 @@ def misspelled(settings: type, prog: str, environment: Mapping[str, str]) -> Ite
     Variables that Kubernetes makes of a Service's name (``HEADROOM_AGENT_PORT`` and so on) resemble none of ours.
     """
     prefix = variable(prog, "")
-    known = [variable(prog, option.flag) for stage in stages(settings) for option in flags_of(stage).values()]
-    for name in sorted({name for name in environment if name.startswith(prefix)} - set(known)):
+    variables = [variable(prog, option.flag) for stage in stages(settings) for option in flags_of(stage).values()]
+    for name in sorted({name for name in environment if name.startswith(prefix)} - set(variables)):
         flag = f"--{name.removeprefix(prefix).lower().replace('_', '-')}"
         if sentence := removed("flag", flag):
             yield f"the variable {name} does nothing: {sentence}"
             continue
-        rest = {name.removeprefix(prefix): name for name in known}
+        rest = {name.removeprefix(prefix): name for name in variables}
         for close in difflib.get_close_matches(name.removeprefix(prefix), rest, 1, _SIMILAR):
             yield f"the variable {name} is no setting; did you mean {rest[close]}?"
 

@@ -119,17 +119,17 @@ def predictions(machine: Machine, predictors: Sequence[BatchPredictor], start: i
 
     It may be above the sum of the limits.
     """
-    found = [np.zeros(end - start) for _ in predictors]
+    predictions = [np.zeros(end - start) for _ in predictors]
     periods = {predictor.model.cold_start_seconds for predictor in predictors}
     for period in periods:
         for segment in machine.segments(period, start, end):
-            own = slice(segment.start - start, segment.end - start)
-            for predictor, peaks in zip(predictors, found, strict=True):
+            part = slice(segment.start - start, segment.end - start)
+            for predictor, peaks in zip(predictors, predictions, strict=True):
                 if predictor.model.cold_start_seconds == period:
                     warm = 0.0 if segment.view is None else predictor.peaks(segment.view)
-                    peaks[own] = warm + segment.cold
+                    peaks[part] = warm + segment.cold
             segment.forget()
-    return found
+    return predictions
 
 
 def _first_counted(trace: Trace, plan: Plan, horizons: Mapping[int, int]) -> int:

@@ -115,8 +115,8 @@ class Machine:
 
     def _warm_from(self, pod: PodHistory, cold_seconds: float) -> int:
         """The first step at which a pod is warm, as `ResourceHistory.warm` defines it; the end when it never is."""
-        seen = pod.observed()
-        warm = (seen * self.trace.step_seconds >= cold_seconds - _ROUNDING) & (seen > MINIMUM_EFFECTIVE_SAMPLES)
+        observed = pod.observed()
+        warm = (observed * self.trace.step_seconds >= cold_seconds - _ROUNDING) & (observed > MINIMUM_EFFECTIVE_SAMPLES)
         return pod.start + int(warm.argmax()) if warm.any() else pod.end
 
 
@@ -137,10 +137,10 @@ def machines(
     """
     group = _Group(trace, learning, workload_history=workload_history)
     for placement in placements:
-        own: list[list[PodLifetime]] = [[] for _ in placement.machines]
+        by_machine: list[list[PodLifetime]] = [[] for _ in placement.machines]
         for lifetime in placement.lifetimes:
-            own[lifetime.machine].append(lifetime)
-        for name, lifetimes in zip(placement.machines, own, strict=True):
+            by_machine[lifetime.machine].append(lifetime)
+        for name, lifetimes in zip(placement.machines, by_machine, strict=True):
             if group.values >= GROUP_VALUES:
                 yield from group.machines()
                 group = _Group(trace, learning, workload_history=workload_history)
@@ -160,10 +160,10 @@ class _Group:
 
     def add(self, name: str, lifetimes: list[PodLifetime]) -> None:
         """Add a machine."""
-        own = [self._usage(lifetime) for lifetime in lifetimes]
-        inherited = self._sources(lifetimes, own)
+        usages = [self._usage(lifetime) for lifetime in lifetimes]
+        inherited = self._sources(lifetimes, usages)
         rows: list[int] = []
-        for lifetime, values, source in zip(lifetimes, own, inherited, strict=True):
+        for lifetime, values, source in zip(lifetimes, usages, inherited, strict=True):
             alone = PodLifetime(lifetime.series, 0, lifetime.start, lifetime.end)
             row = self._known.get(alone) if source is None else None
             if row is None:
@@ -171,14 +171,14 @@ class _Group:
                 if source is None:
                     self._known[alone] = row
             rows.append(row)
-        self._machines.append((name, lifetimes, rows, inherited, self._add(self._together(lifetimes, own))))
+        self._machines.append((name, lifetimes, rows, inherited, self._add(self._together(lifetimes, usages))))
 
     def machines(self) -> Iterator[Machine]:
         """The machines added."""
         statistics = StatisticsReplay(self._trace.resource, self._trace.step_seconds, self._rows, self._learning)
         for name, lifetimes, rows, inherited, series in self._machines:
-            own = [self._rows[row].values for row in rows]
-            pods = tuple(histories(lifetimes, own, inherited))
+            values = [self._rows[row].values for row in rows]
+            pods = tuple(histories(lifetimes, values, inherited))
             columns = PodColumns(self._trace.steps, pods, rows)
             yield Machine(name, self._trace, tuple(lifetimes), pods, columns, series, statistics)
 

@@ -30,9 +30,9 @@ class PodHistory:
 
     def covered(self, steps: int) -> FloatArray:
         """Return how many averages it has in the window. [steps]"""
-        known = np.append(0.0, np.cumsum(~np.isnan(self.values)))
+        counts = np.append(0.0, np.cumsum(~np.isnan(self.values)))
         ends = np.arange(self.start - self.origin, len(self.values)) + 1
-        covered: FloatArray = known[ends] - known[np.maximum(ends - steps, 0)]
+        covered: FloatArray = counts[ends] - counts[np.maximum(ends - steps, 0)]
         return covered
 
     def highest_ever(self) -> FloatArray:

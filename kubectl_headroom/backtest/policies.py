@@ -47,8 +47,8 @@ def parse(texts: Sequence[str]) -> list[NamedPolicy]:
     """
     result: dict[str, NamedPolicy] = {}
     for text in map(str.strip, texts):
-        for each in (name for name in names() if name not in COMBINING) if text == ALL else (text,):
-            result.setdefault(each, _of_json(each, each) if each.startswith("{") else _of_keys(each))
+        for model in (name for name in names() if name not in COMBINING) if text == ALL else (text,):
+            result.setdefault(model, _of_json(model, model) if model.startswith("{") else _of_keys(model))
     return list(result.values())
 
 
@@ -86,9 +86,9 @@ def _of_json(text: str, place: str, name: str = "") -> NamedPolicy:
     parts = [("", policy, PredictPolicy), ("cpu.", policy.cpu, ResourceOverride)]
     for prefix, part, kind in [*parts, ("memory.", policy.memory, ResourceOverride)]:
         for key in part.unknown if part is not None else ():
-            known = [*json_fields(kind)]
-            close = difflib.get_close_matches(key, known, n=1)
-            guess = f"did you mean {prefix}{close[0]}?" if close else f"it has: {', '.join(known)}"
+            parameters = [*json_fields(kind)]
+            close = difflib.get_close_matches(key, parameters, n=1)
+            guess = f"did you mean {prefix}{close[0]}?" if close else f"it has: {', '.join(parameters)}"
             raise NamedPolicyError(f"{place}: a prediction policy has no key {prefix}{key[:_LONGEST]}; {guess}")
     return _resolved(name or text, policy, place)
 
@@ -151,10 +151,10 @@ def _unknown(model: str) -> str:
         return 'models are combined in JSON: {"model": "max", "of": [{"model": …}, …]}'
     if "," in model:
         return "give --policy once for each"
-    known = [*names(), ALL]
-    close = difflib.get_close_matches(model, known, n=1)
+    models = [*names(), ALL]
+    close = difflib.get_close_matches(model, models, n=1)
     guess = f"did you mean {close[0]}? " if close else ""
-    return f"no model is named {model[:_LONGEST]!r}; {guess}known are {', '.join(known)}"
+    return f"no model is named {model[:_LONGEST]!r}; {guess}known are {', '.join(models)}"
 
 
 def _value(text: str) -> bool | int | float | str:

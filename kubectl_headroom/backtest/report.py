@@ -95,16 +95,16 @@ def dominating_policy(result: Result, others: Sequence[Result]) -> str:
     if result.policy == ORACLE:
         return ""
     violated, saved = _point(result)
-    found = [
-        (theirs, each.policy)
-        for each in others
-        if each.policy != ORACLE
-        and (each.resource, each.horizon_seconds) == (result.resource, result.horizon_seconds)
-        and (theirs := _point(each)) != (violated, saved)
+    cells = [
+        (theirs, other.policy)
+        for other in others
+        if other.policy != ORACLE
+        and (other.resource, other.horizon_seconds) == (result.resource, result.horizon_seconds)
+        and (theirs := _point(other)) != (violated, saved)
         and theirs[0] <= violated
         and theirs[1] >= saved
     ]
-    return max(found, key=lambda each: each[0][1])[1] if found else ""
+    return max(cells, key=lambda cell: cell[0][1])[1] if cells else ""
 
 
 def _point(result: Result) -> tuple[float, float]:

@@ -33,9 +33,9 @@ def trailing_percentiles(values: FloatArray, steps: int, percent: float) -> Floa
     there = ~np.isnan(values)
     if not there.any():
         return np.full(len(values), np.nan)
-    known = np.append(0, np.cumsum(there))
-    high = known[1:]
-    low = known[np.maximum(np.arange(len(values)) + 1 - steps, 0)]
+    sums = np.append(0, np.cumsum(there))
+    high = sums[1:]
+    low = sums[np.maximum(np.arange(len(values)) + 1 - steps, 0)]
     counts = high - low
     places = np.maximum(np.ceil(counts * (percent / 100)).astype(np.intp) - 1, 0)
     distinct, ranks = np.unique(values[there], return_inverse=True)

@@ -99,11 +99,11 @@ class SegmentWindows:
     @cached_property
     def highest(self) -> FloatArray:
         """Each pod's own highest, shape (N, P)."""
-        own = self.view.each(("highest", self.steps), lambda pod, _row: pod.highest(self.steps))
+        highest = self.view.each(("highest", self.steps), lambda pod, _row: pod.highest(self.steps))
         if not self._sparse.any():
-            return own
+            return highest
         ever = self.view.each("ever", lambda pod, _row: pod.highest_ever())
-        return np.where(self._sparse, np.maximum(ever, own), own)
+        return np.where(self._sparse, np.maximum(ever, highest), highest)
 
     @cached_property
     def evidence_seconds(self) -> FloatArray:
@@ -133,8 +133,8 @@ class SegmentWindows:
     def percentiles(self, percent: float) -> FloatArray:
         """Each pod's percentile, shape (N, P)."""
         name = ("percentile", self.steps, percent)
-        own = self.view.each(name, lambda pod, _row: pod.percentiles(self.steps, percent))
-        return np.where(self._sparse, self.highest, own)
+        percentiles = self.view.each(name, lambda pod, _row: pod.percentiles(self.steps, percent))
+        return np.where(self._sparse, self.highest, percentiles)
 
     def _together(self, pods: Sequence[PodHistory]) -> FloatArray:
         low, high = self.view.start - self.steps + 1, self.view.end

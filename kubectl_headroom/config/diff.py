@@ -85,8 +85,8 @@ def _text(config_map: Json | None) -> str | None:
 
 def _called(before: InForce, place: str) -> str:
     if before.errors:
-        kept = "the last good one" if before.origin is Origin.LAST_GOOD else "the defaults"
-        return f"{kept} in force: ConfigMap {place} itself cannot be used"
+        fallback = "the last good one" if before.origin is Origin.LAST_GOOD else "the defaults"
+        return f"{fallback} in force: ConfigMap {place} itself cannot be used"
     if not before.present:
         return f"the defaults: there is no ConfigMap {place}"
     return f"ConfigMap {place}"

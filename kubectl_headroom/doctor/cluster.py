@@ -75,8 +75,8 @@ class Cluster:
         if permission != CONFIG_MAPS:
             return permission.names
         deployments = self._answers.get((DEPLOYMENTS, ""))
-        own = [self.config_name] if isinstance(deployments, list) else []
-        return [*own, LAST_GOOD_NAME, SCHEDULER]
+        config_names = [self.config_name] if isinstance(deployments, list) else []
+        return [*config_names, LAST_GOOD_NAME, SCHEDULER]
 
     async def _keep(self, key: tuple[Permission | None, str], path: str) -> None:
         if key in self._answers:
@@ -133,8 +133,8 @@ class Cluster:
     def workload(self, component: str) -> Json | None:
         """The Deployment or DaemonSet of a component, None where there is none; raises as `list` does."""
         result = self.list(DAEMON_SETS if component == AGENT else DEPLOYMENTS)
-        own = (each for each in result if each["metadata"].get("namespace") == self.namespace)
-        return next((each for each in own if name(each) == component), None)
+        deployments = (deployment for deployment in result if deployment["metadata"].get("namespace") == self.namespace)
+        return next((deployment for deployment in deployments if name(deployment) == component), None)
 
     def pods(self, component: str) -> Sequence[Pod]:
         """The pods of a component that are not ending; raises as `list` does."""

@@ -34,10 +34,10 @@ def missing_component(cluster: Cluster, component: str, consequence: str) -> Fin
 
 def installed_elsewhere(cluster: Cluster, message: str) -> Finding:
     """The error of something that is not there, with the namespace that Headroom is in, or what installs it."""
-    others = namespaces(cluster)
+    foreign = namespaces(cluster)
     return error(
-        f"{message}{f' Headroom is in {named(others)}.' if others else ''}",
-        f"kubectl headroom doctor -n {others[0]}" if others else install(cluster),
+        f"{message}{f' Headroom is in {named(foreign)}.' if foreign else ''}",
+        f"kubectl headroom doctor -n {foreign[0]}" if foreign else install(cluster),
         docs="install.md",
     )
 
@@ -112,5 +112,5 @@ def scheduler_lease(config: Json) -> str:
 def degrade_seconds(cluster: Cluster) -> float:
     """Return the age from which a report no longer counts, by the cluster's strategy. [s]"""
     reviewed = review(config_data(cluster, cluster.config_name, CONFIG_MAP_KEY))
-    own = reviewed.config.degrade_time_minutes if reviewed.config else None
-    return 60.0 * float(own if own is not None else DEFAULTS.degrade_time_minutes or 0)
+    minutes = reviewed.config.degrade_time_minutes if reviewed.config else None
+    return 60.0 * float(minutes if minutes is not None else DEFAULTS.degrade_time_minutes or 0)

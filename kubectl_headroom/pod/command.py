@@ -57,20 +57,20 @@ async def pod(
     Raises:
         CommandError: there is no such pod, or the cluster does not know NodeMetrics.
     """
-    seen = await read(api, place, config_name, live.namespace_of(api, namespace), name, clock)
+    snapshot = await read(api, place, config_name, live.namespace_of(api, namespace), name, clock)
     if not outputs.is_for_people(output):
-        outputs.show(show.as_json(seen), output)
+        outputs.show(show.as_json(snapshot), output)
         return
-    outputs.line(text.title(seen))
-    for sentence in text.sentences(seen):
+    outputs.line(text.title(snapshot))
+    for sentence in text.sentences(snapshot):
         outputs.line(f"- {sentence}")
-    for heading, columns, rows in show.tables(seen, wide=output == outputs.WIDE):
+    for heading, columns, rows in show.tables(snapshot, wide=output == outputs.WIDE):
         outputs.line()
         outputs.line(heading)
         table.write(columns, rows)
-    if seen.notes:
+    if snapshot.notes:
         outputs.line()
-    for note in seen.notes:
+    for note in snapshot.notes:
         outputs.line(f"- {note}")
 
 
@@ -111,7 +111,7 @@ async def read(
 
 
 async def _missing(api: kube.ApiServer, namespace: str, name: str) -> str:
-    names = [str(each["metadata"]["name"]) for each in await live.objects(api, kube.paths.pods(namespace))]
+    names = [str(item["metadata"]["name"]) for item in await live.objects(api, kube.paths.pods(namespace))]
     hint = live.suggestion(name, names, "pods")
     return f"There is no pod {name!r} in namespace {namespace}. {hint} Another namespace is named with -n."
 
@@ -190,7 +190,7 @@ async def _node(
     if gathered.node is None:
         return None
     settings = await explain_node.read_settings(api, namespace, config_name, lambda: now)
-    seen = NodeSeen(
+    node_state = NodeSeen(
         gathered.node, gathered.metric, gathered.beside, now, lease=settings.lease, exclusion=settings.exclusion
     )
-    return explain(seen, settings.config)
+    return explain(node_state, settings.config)

@@ -199,7 +199,7 @@ class PodSeen:
 
     def condition(self, kind: str) -> Json:
         """Return a condition of the pod; empty without one of that kind."""
-        for each in self.status.get("conditions") or ():
-            if each.get("type") == kind:
-                return dict(each)
+        for condition in self.status.get("conditions") or ():
+            if condition.get("type") == kind:
+                return dict(condition)
         return {}

@@ -68,15 +68,15 @@ def _amounts(name: str, shown: Any, requested: int | None, limit: int | None, us
 
 def _nodes(seen: PodSeen, *, wide: bool) -> Table:
     outcomes = seen.simulation.outcomes if seen.simulation is not None else ()
-    chosen = [each for at, each in enumerate(outcomes) if wide or at < _BEST or each.node == seen.node_name]
+    chosen = [node for at, node in enumerate(outcomes) if wide or at < _BEST or node.node == seen.node_name]
     more = f" ({len(outcomes) - len(chosen)} more with -o wide)" if len(chosen) < len(outcomes) else ""
     rows = []
-    for each in chosen:
-        here = ["this pod is here"] if each.node == seen.node_name else []
-        why = "; ".join([*here, *(f"{plugin}: {reason}" for plugin, reason in each.refusals.items())])
-        total = amounts.NOTHING if each.total is None else f"{each.total:.1f}"
-        rank = amounts.NOTHING if each.rank is None else str(each.rank)
-        rows.append([Cell(rank), Cell(each.node, "bold"), Cell(total), Cell(why, "red" if each.refusals else "")])
+    for node in chosen:
+        here = ["this pod is here"] if node.node == seen.node_name else []
+        why = "; ".join([*here, *(f"{plugin}: {reason}" for plugin, reason in node.refusals.items())])
+        total = amounts.NOTHING if node.total is None else f"{node.total:.1f}"
+        rank = amounts.NOTHING if node.rank is None else str(node.rank)
+        rows.append([Cell(rank), Cell(node.node, "bold"), Cell(total), Cell(why, "red" if node.refusals else "")])
     return f"Nodes, as the scheduler's plugins judge them now{more}", _NODES, rows
 
 

@@ -48,18 +48,18 @@ async def quota(
     Raises:
         CommandError: there is no such quota.
     """
-    seen = await read(api, place, clock)
-    result = account(seen, live.namespace_of(api, namespace), name)
+    snapshot = await read(api, place, clock)
+    result = account(snapshot, live.namespace_of(api, namespace), name)
     if not outputs.is_for_people(output):
-        outputs.show(as_json(seen, result), output)
+        outputs.show(as_json(snapshot, result), output)
         return
     outputs.line(f"ElasticQuota {result.quota.key}: {'not in force' if result.older else 'in force'}")
     for sentence in sentences(result):
         outputs.line(f"- {sentence}")
-    _tables(result, seen.now, wide=output == outputs.WIDE)
-    if seen.notes:
+    _tables(result, snapshot.now, wide=output == outputs.WIDE)
+    if snapshot.notes:
         outputs.line()
-    for note in seen.notes:
+    for note in snapshot.notes:
         outputs.line(f"- {note}")
 
 

@@ -53,10 +53,10 @@ def check(cluster: QuotaCluster) -> list[Finding]:
             Finding(
                 Level.WRONG,
                 "several",
-                other.key,
+                passed_over.key,
                 f"is not in force, because {quota.key} is older and a namespace has one quota: delete one of them",
             )
-            for other in cluster.ledger.passed_over(quota.namespace)
+            for passed_over in cluster.ledger.passed_over(quota.namespace)
         ]
     return sorted(result, key=lambda each: each.level is not Level.WRONG)
 
@@ -67,8 +67,8 @@ def _said(cluster: QuotaCluster, quota: Quota) -> Mapping[str, Any]:
 
 def _status(cluster: QuotaCluster, quota: Quota, status: Mapping[str, Any]) -> Iterator[Finding]:
     """Compare `status.used` with the pods of the namespace."""
-    given = status.get("used")
-    if given is None:
+    stated = status.get("used")
+    if stated is None:
         yield Finding(
             Level.WRONG,
             "status",
@@ -78,7 +78,7 @@ def _status(cluster: QuotaCluster, quota: Quota, status: Mapping[str, Any]) -> I
         )
         return
     try:
-        texts: Amounts = amounts_of(given)
+        texts: Amounts = amounts_of(stated)
     except QuantityError as error:
         yield Finding(Level.WRONG, "status", quota.key, f"status.used cannot be read: {error}")
         return

@@ -39,16 +39,16 @@ async def quotas(
     Raises:
         CommandError: there is no quota to show.
     """
-    seen = await read(api, place, clock)
-    result, total = all_shares(seen.cluster)
+    snapshot = await read(api, place, clock)
+    result, total = all_shares(snapshot.cluster)
     shown = [share for share in result if namespace is None or share.quota.namespace == namespace]
     if not outputs.is_for_people(output):
-        outputs.show(show.as_json(seen, shown, total), output)
+        outputs.show(show.as_json(snapshot, shown, total), output)
     elif not shown:
         raise CommandError(NONE.format(where=f" in namespace {namespace}" if namespace else ""))
     else:
         table.write(show.COLUMNS, show.rows(shown, total if len(result) > 1 else []), wide=output == outputs.WIDE)
-        _print_notes(seen.notes)
+        _print_notes(snapshot.notes)
 
 
 async def verify(
@@ -70,26 +70,26 @@ async def verify(
     Returns:
         The exit code: 1 when something is wrong.
     """
-    seen = await read(api, place, clock)
-    findings = check(seen.cluster)
+    snapshot = await read(api, place, clock)
+    findings = check(snapshot.cluster)
     if any(finding.check == "status" for finding in findings):
         # A pod may have been bound just now: only what a status still says a moment later is wrong.
         await pause(PATIENCE_SECONDS)
         first = {_claimed(finding) for finding in findings}
-        seen = await read(api, place, clock)
-        again = check(seen.cluster)
+        snapshot = await read(api, place, clock)
+        again = check(snapshot.cluster)
         findings = [finding for finding in again if finding.check != "status" or _claimed(finding) in first]
     wrong = [finding for finding in findings if finding.level is Level.WRONG]
     if not outputs.is_for_people(output):
-        outputs.show(_verified(seen, findings), output)
+        outputs.show(_verified(snapshot, findings), output)
     else:
         if findings:
             table.write(_VERIFIED, [_row(finding) for finding in findings])
-        count = len(seen.cluster.ledger.in_force)
+        count = len(snapshot.cluster.ledger.in_force)
         quotas = "1 quota" if count == 1 else f"{count} quotas"
         things = "1 thing is wrong" if len(wrong) == 1 else f"{len(wrong)} things are wrong"
         outputs.line(f"{quotas}: {things if wrong else 'all is well'}.")
-        _print_notes(seen.notes)
+        _print_notes(snapshot.notes)
     return FAILED if wrong else 0
 
 

@@ -59,8 +59,8 @@ class Seen:
             result.append(f"No quota is enforced: the scheduler's profile ({self.origin}) does not list {NAME}.")
         for quota in self.cluster.ledger.in_force:
             result += [
-                f"ElasticQuota {other.key} is not in force: {quota.key} is older, and a namespace has one."
-                for other in self.cluster.ledger.passed_over(quota.namespace)
+                f"ElasticQuota {younger.key} is not in force: {quota.key} is older, and a namespace has one."
+                for younger in self.cluster.ledger.passed_over(quota.namespace)
             ]
         return [*result, *self.unreadable]
 
@@ -86,23 +86,23 @@ async def read(api: kube.ApiServer, place: Place, clock: live.Clock | None) -> S
         CommandError: the cluster does not know quotas, or its profile cannot be used.
     """
     chosen = place.chosen or await profiles.of_cluster(api, place.headroom_namespace, place.scheduler_name)
-    seen = Seen.empty(chosen, (clock or await live.server_time(api))())
-    cluster = seen.cluster
+    snapshot = Seen.empty(chosen, (clock or await live.server_time(api))())
+    cluster = snapshot.cluster
 
     def put_pod(pod: Json) -> None:
         cluster.put_pod(typed_pod(pod))
 
     requests = [
-        api.list(kube.paths.NODES, keep=partial(seen.take, "Node", cluster.put_node)),
+        api.list(kube.paths.NODES, keep=partial(snapshot.take, "Node", cluster.put_node)),
         # Each pod becomes numbers as its page arrives: the JSON of 150,000 does not fit into memory.
         api.list(
             kube.paths.PODS,
             {"fieldSelector": LIVE_PODS},
-            partial(seen.take, "Pod", lambda pod: cluster.put_pod(typed_pod(pod))),
+            partial(snapshot.take, "Pod", lambda pod: cluster.put_pod(typed_pod(pod))),
         ),
     ]
     requests += [
-        api.list(source.path, keep=partial(seen.take, source.kind.removesuffix("s"), source.put))
+        api.list(source.path, keep=partial(snapshot.take, source.kind.removesuffix("s"), source.put))
         for source in cluster.sources()
     ]
     try:
@@ -111,4 +111,4 @@ async def read(api: kube.ApiServer, place: Place, clock: live.Clock | None) -> S
         if error.not_found:
             raise CommandError(_UNKNOWN) from error
         raise
-    return seen
+    return snapshot

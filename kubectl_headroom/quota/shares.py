@@ -50,8 +50,8 @@ def all_shares(cluster: QuotaCluster) -> tuple[list[QuotaShares], list[Share]]:
     used = {quota.namespace: ledger.used(quota.namespace) for quota in quotas}
     pending = {quota.namespace: _sum(pod.charge for pod in waiting.get(quota.namespace, ())) for quota in quotas}
     names = {quota.namespace: _names(quota, used[quota.namespace], pending[quota.namespace]) for quota in quotas}
-    everything = _in_order({name for resources in names.values() for name in resources})
-    lent = {name: lending(name, quotas, used) for name in everything}
+    resource_names = _in_order({name for resources in names.values() for name in resources})
+    lent = {name: lending(name, quotas, used) for name in resource_names}
     result = []
     for quota in quotas:
         namespace = quota.namespace
@@ -59,7 +59,7 @@ def all_shares(cluster: QuotaCluster) -> tuple[list[QuotaShares], list[Share]]:
             _share(name, quota, used[namespace], lent[name][namespace], pending[namespace]) for name in names[namespace]
         )
         result.append(QuotaShares(quota, shares, len(waiting.get(namespace, ()))))
-    return result, [_total(name, result, ledger.total_min, ledger.total_used) for name in everything]
+    return result, [_total(name, result, ledger.total_min, ledger.total_used) for name in resource_names]
 
 
 def waits(pod: QuotaPod) -> bool:

@@ -47,8 +47,10 @@ def accounts(config_maps: Iterable[Any], nodes: Mapping[str, str], now: float) -
         nodes: name -> uid of the nodes that are meant: an account of another machine of that name is left out.
         now: the time to measure ages from. [unix s]
     """
-    kept = [result for each in config_maps for result in shadow_accounts.read(each).items()]
-    result = [of(name, each.account, now) for name, each in kept if each and nodes.get(name) == each.node_uid]
+    accounts = [result for document in config_maps for result in shadow_accounts.read(document).items()]
+    result = [
+        of(name, account.account, now) for name, account in accounts if account and nodes.get(name) == account.node_uid
+    ]
     return sorted(result, key=lambda account: account.name)
 
 

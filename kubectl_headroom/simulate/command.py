@@ -55,7 +55,7 @@ async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None
     """
     chosen = request.chosen or await profiles.of_cluster(api, request.headroom_namespace, request.scheduler_name)
     namespace = live.namespace_of(api, request.namespace)
-    given = request.given.pods(namespace) if request.given else [await _live_pod(api, namespace, request.name)]
+    pods = request.given.pods(namespace) if request.given else [await _live_pod(api, namespace, request.name)]
     world = World.empty(chosen.profile, (clock or await live.server_time(api))())
     # Each object becomes numbers as its page arrives: the JSON of 150,000 pods does not fit into memory.
     *_, classes, absent = await live.together(
@@ -67,9 +67,9 @@ async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None
     )
     if request.node is not None:
         await live.node(api, request.node)
-    priorities = [note for item in given for note in _settle_priority(item, classes)]
-    simulations = [simulate(world, item) for item in given]
-    notes = [_NOT_SIMULATED, *priorities, *_bound(given)]
+    priorities = [note for item in pods for note in _settle_priority(item, classes)]
+    simulations = [simulate(world, item) for item in pods]
+    notes = [_NOT_SIMULATED, *priorities, *_bound(pods)]
     notes += [_no_readings(plugin) for plugin in without_readings(chosen.profile)]
     notes += [*chosen.profile.notes, *absent, *_shortened(world.unreadable)]
     if outputs.is_for_people(request.output):
@@ -85,8 +85,8 @@ def show(
     """Print the simulations as tables, and below them what to keep in mind."""
     for simulation in simulations:
         for heading, columns, rows in as_text.tables(chosen, simulation, limit, node):
-            for each in heading.split("\n"):
-                outputs.line(each)
+            for line in heading.split("\n"):
+                outputs.line(line)
             if columns:
                 table.write(columns, rows)
             outputs.line()
@@ -148,10 +148,10 @@ def _settle_priority(given: GivenPod, classes: dict[str, Json] | None) -> list[s
 
 def _bound(given: Sequence[GivenPod]) -> list[str]:
     return [
-        f"{each.title} runs on {node} already: it is evaluated as if it were pending, but its usage is part of what "
+        f"{source.title} runs on {node} already: it is evaluated as if it were pending, but its usage is part of what "
         "that node reports."
-        for each in given
-        if (node := each.pod["spec"].get("nodeName"))
+        for source in given
+        if (node := source.pod["spec"].get("nodeName"))
     ]
 
 

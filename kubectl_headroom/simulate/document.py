@@ -87,8 +87,8 @@ def _node(outcome: Outcome) -> dict[str, Any]:
 
 def binding(outcome: Outcome, plugin: str) -> str | None:
     """The sentence with the limit that binds, if the plugin gives one."""
-    given = outcome.numbers.get(plugin)
-    result = given.get("binding") if isinstance(given, Mapping) else None
+    numbers = outcome.numbers.get(plugin)
+    result = numbers.get("binding") if isinstance(numbers, Mapping) else None
     return str(result) if result else None
 
 

@@ -160,12 +160,12 @@ def _outcomes(
         if at is None:
             result.append(Outcome(name, refusals[row], {}, None, None, None, explained))
             continue
-        given = {
+        details = {
             plugin: PluginScore(float(score[at]), weight, float(score[at]) * weight / weights)
             for plugin, weight, score in scores
         }
         rank = 1 + int(np.searchsorted(descending, -totals[at]))
-        result.append(Outcome(name, {}, given, float(totals[at]), int(answers[at]), rank, explained))
+        result.append(Outcome(name, {}, details, float(totals[at]), int(answers[at]), rank, explained))
     return result
 
 

@@ -205,8 +205,8 @@ def _all(found: Iterable[Amount]) -> Amount:
 def _share(rows: Sequence[NodeRow], which: str) -> str:
     """Usage in percent of what can be allocated, over the nodes of which both are known."""
     pairs = [(getattr(row.report.usage, which), getattr(row.allocatable, which)) for row in rows]
-    known = [(used, whole) for used, whole in pairs if used is not None and whole is not None]
-    return amounts.percent(sum(used for used, _ in known), sum(whole for _, whole in known))
+    complete = [(used, whole) for used, whole in pairs if used is not None and whole is not None]
+    return amounts.percent(sum(used for used, _ in complete), sum(whole for _, whole in complete))
 
 
 ORDERS: Final[Mapping[str, Callable[[NodeRow], float]]] = {

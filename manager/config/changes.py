@@ -57,17 +57,17 @@ def differences(
     Equal nodes share the strategies before and after, and so their differences: an equal pair is the
     same object.
     """
-    known: dict[tuple[int, int], tuple[EffectiveStrategy, EffectiveStrategy, tuple[FieldChange, ...]]] = {}
+    cache: dict[tuple[int, int], tuple[EffectiveStrategy, EffectiveStrategy, tuple[FieldChange, ...]]] = {}
     same: dict[str, tuple[FieldChange, ...]] = {}
     for name, labels, annotations in nodes:
         old, new = effective_strategy(before, labels, annotations), effective_strategy(after, labels, annotations)
         pair = id(old), id(new)
-        if pair not in known:
+        if pair not in cache:
             fields = _differences(old, new)
-            if len(known) >= _MOST_KNOWN:
-                known.clear()
-            known[pair] = old, new, same.setdefault(json.dumps([astuple(field) for field in fields]), fields)
-        yield name, known[pair][-1]
+            if len(cache) >= _MOST_KNOWN:
+                cache.clear()
+            cache[pair] = old, new, same.setdefault(json.dumps([astuple(field) for field in fields]), fields)
+        yield name, cache[pair][-1]
 
 
 def changes(found: Iterable[tuple[str, tuple[FieldChange, ...]]]) -> tuple[Change, ...]:

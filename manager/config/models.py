@@ -90,14 +90,14 @@ def _plain(name: str) -> str:
 
 
 def _parameters(parameters: Mapping[str, Any], model: str, path: str, fields: Fields) -> None:
-    known = MODELS[model]
+    defaults = MODELS[model]
     for name, value in parameters.items():
-        rule, where = known.get(name), join(path, name)
+        rule, where = defaults.get(name), join(path, name)
         if rule is None:
             if not fields.may_inspect(path):
                 return
-            allowed = f"it has {', '.join(known)}" if known else "it has none"
-            guess = f"; did you mean {meant}?" if (meant := nearest(name, known)) else ""
+            allowed = f"it has {', '.join(defaults)}" if defaults else "it has none"
+            guess = f"; did you mean {meant}?" if (meant := nearest(name, defaults)) else ""
             fields.error(where, f"model {model} has no such parameter: {allowed}{guess}")
         elif not isinstance(value, UnusableNumber) and not rule.allows(value):
             fields.error(where, f"must be {rule} for model {model}, got {shown(value)}")

@@ -171,10 +171,10 @@ def _check_together(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: 
 
 def _check_limit(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: str, fields: Fields) -> None:
     """Reject cluster-wide eviction limits in an entry: only the cluster's part may raise them."""
-    own = (entry.get("midEviction") or {}).get("maxPerMinute")
+    limit = (entry.get("midEviction") or {}).get("maxPerMinute")
     stated = (cluster.get("midEviction") or {}).get("maxPerMinute")
     most = getattr(DEFAULTS.mid_eviction, "max_per_minute", None) if stated is None else stated
-    if own is not None and most is not None and own > most:
+    if limit is not None and most is not None and limit > most:
         where = join(join(path, "midEviction"), "maxPerMinute")
         fields.warn(where, f"is of the whole cluster: the cluster's part allows {most}, and that applies")
 

@@ -22,9 +22,9 @@ def register(registry: kopf.OperatorRegistry, run: Run, config_reconciler: "Conf
     async def config_map_event(event: kopf.RawEvent, **_: Any) -> None:  # noqa: ANN401
         obj = event["object"]
         if obj["metadata"]["name"] == wanted:
-            seen = None if event["type"] == "DELETED" else dict(obj)
-            await _parsed(config_map.text_of(seen))
-            config_reconciler.observe(seen)
+            config_map_object = None if event["type"] == "DELETED" else dict(obj)
+            await _parsed(config_map.text_of(config_map_object))
+            config_reconciler.observe(config_map_object)
 
 
 async def load(api: ApiServer, context: Context) -> None:
@@ -34,12 +34,12 @@ async def load(api: ApiServer, context: Context) -> None:
     """
     settings, own = context.settings, context.in_force
     result = await config_map.read(api, settings, settings.config_name)
-    kept = await config_map.read(api, settings, settings.last_good_name)
+    last_good = await config_map.read(api, settings, settings.last_good_name)
     context.in_force = at_start(
         config_map.text_of(result),
         present=result is not None,
-        last_good=own.text or config_map.text_of(kept),
-        last_good_since=own.since if own.text else config_map.since_of(kept),
+        last_good=own.text or config_map.text_of(last_good),
+        last_good_since=own.since if own.text else config_map.since_of(last_good),
         now=context.wall(),
     )
 
@@ -115,19 +115,19 @@ class ConfigReconciler:
         context, settings, seen = self._run.context, self._run.context.settings, self._seen
         if settings.create_priority_classes:
             await priority_classes.create_missing(self._run.api)
-        kept = await config_map.read(self._run.api, settings, settings.last_good_name)
+        last_good = await config_map.read(self._run.api, settings, settings.last_good_name)
         result = await config_map.read(self._run.api, settings, settings.config_name)
-        if result is None and kept is None and not context.in_force.present:  # otherwise it was deleted
+        if result is None and last_good is None and not context.in_force.present:  # otherwise it was deleted
             result = await config_map.create_default(self._run.api, settings)
         if seen == self._seen:  # else the watch has reported something newer meanwhile
             self._record_object(result)
-        text, since = config_map.text_of(kept) or "", config_map.since_of(kept)
+        text, since = config_map.text_of(last_good) or "", config_map.since_of(last_good)
         await _parsed(text)
         known, now = parse_config(text).config if text else None, context.in_force
         if text == now.text and since:
             self._apply(replace(now, since=since))
         elif known is not None and now.errors and since > now.since:
-            own = InForce(known, text, Origin.LAST_GOOD, present=now.present, since=since)
-            self._apply(replace(own, errors=now.errors, warnings=now.warnings))
+            in_force = InForce(known, text, Origin.LAST_GOOD, present=now.present, since=since)
+            self._apply(replace(in_force, errors=now.errors, warnings=now.warnings))
         self._status_reporter.take_over(known)
         self._stored = text if since else None

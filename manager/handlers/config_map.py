@@ -45,14 +45,14 @@ async def create_default(api: ApiServer, settings: Settings) -> Json:
 async def store(api: ApiServer, settings: Settings, text: str, since: float) -> None:
     """Store a good text for the next start."""
     name, namespace = settings.last_good_name, settings.namespace
-    kept = await read(api, settings, name)
+    saved = await read(api, settings, name)
     metadata: Json = {"annotations": {ANNOTATION_IN_FORCE_SINCE: format_timestamp(since)}}
     data = {CONFIG_MAP_KEY: text}
-    if kept is None and text:
+    if saved is None and text:
         metadata |= {"name": name, "namespace": namespace}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
         await api.create(f"/api/v1/namespaces/{namespace}/configmaps", body)
-    elif kept is not None and (text_of(kept) != text or not since_of(kept)):
+    elif saved is not None and (text_of(saved) != text or not since_of(saved)):
         await api.patch(paths.config_map(namespace, name), {"metadata": metadata, "data": data})
 
 

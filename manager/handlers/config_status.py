@@ -34,7 +34,7 @@ class ConfigMetrics:
         what = "Time since which the config is in force [s since 1970]; with config_valid 0 it is the last good one"
         self.since = gauge("in_force_since_seconds", what)
         self.disabled = gauge("disabled_entries", "Entries of nodeConfigs with faults")
-        self.warnings = gauge("warnings", "What is ignored, or probably not meant")
+        self.warnings = gauge("warnings", "Settings that are ignored or probably unintended")
         self.overlaps = gauge("overlap_nodes", "Nodes that match several nodeConfigs; counted by the leader")
 
 

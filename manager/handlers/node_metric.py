@@ -47,7 +47,7 @@ async def read(run: Run) -> str:
 async def follow(run: Run, since: str) -> None:
     """Follow the NodeMetrics forever.
 
-    What is known of them is kept while their definition is missing: an API server that starts may not know it yet. So
+    Cached NodeMetrics are kept while their definition is missing: an API server that starts may not know it yet. So
     the reports grow old, and each node is degraded in its time.
     """
     health, keep = run.context.progress.node_metrics, partial(_take_listed, run)
@@ -107,18 +107,18 @@ async def ensure(run: Run, name: str, uid: str, strategy: ColocationStrategy) ->
         In how many seconds to reconcile again, when a correction is rate-limited. [s]
     """
     context = run.context
-    known, fields = context.cluster.node_metrics.get(name), context.state_of(UnknownFields)
-    if known is not None and known.managed_fields.belongs_to_other_node(uid):
+    cached, fields = context.cluster.node_metrics.get(name), context.state_of(UnknownFields)
+    if cached is not None and cached.managed_fields.belongs_to_other_node(uid):
         if not await _is_current(run, name, uid):
             return _SOON_SECONDS  # the watch reports the newer Node in a moment
-        await _delete(run, name, known.uid)
-        known = None
+        await _delete(run, name, cached.uid)
+        cached = None
     omitted = fields.below("spec", context.steady())
     wanted = node_metric.manifest(name, uid, strategy, omitted)
-    if known is not None and known.managed_fields.matches(wanted):
+    if cached is not None and cached.managed_fields.matches(wanted):
         return None
     state = context.node_state(name)
-    fingerprint = f"{known.managed_fields if known else None} {wanted}"
+    fingerprint = f"{cached.managed_fields if cached else None} {wanted}"
     if fingerprint == state.refused_correction:
         return None
     if wait := await _held_back(run, name, wanted):
@@ -127,12 +127,12 @@ async def ensure(run: Run, name: str, uid: str, strategy: ColocationStrategy) ->
     if applied is None:  # there is always the owner
         return None
     state.state_of(DriftCorrection).applied(wanted, context.steady())
-    context.metrics.writes.labels("nodemetric", "created" if known is None else "patched").inc()
+    context.metrics.writes.labels("nodemetric", "created" if cached is None else "patched").inc()
     if context.cluster.put_written_node_metric(applied, context.steady()):
         run.queue.add(name)
-    kept = ManagedFields.from_object(applied)
-    if not kept.matches(node_metric.manifest(name, uid, strategy, omitted | fields.paths)):
-        state.refused_correction = f"{kept} {wanted}"
+    managed = ManagedFields.from_object(applied)
+    if not managed.matches(node_metric.manifest(name, uid, strategy, omitted | fields.paths)):
+        state.refused_correction = f"{managed} {wanted}"
         _LOG.warning("NodeMetric %s: something in the cluster changes its spec on the way: look for a webhook", name)
     return None
 
@@ -157,7 +157,7 @@ async def apply(run: Run, path: str, body: Json) -> Json | None:
             if unknown not in fields.logged:
                 fields.logged.add(unknown)
                 _LOG.warning(
-                    "The cluster's NodeMetric definition does not know %s, so it is omitted: "
+                    "The cluster's NodeMetric definition has no field %s; the field is omitted: "
                     "install Headroom's (crds/node_metric.yaml) in place of another one",
                     unknown,
                 )
@@ -190,9 +190,9 @@ async def remove(run: Run, name: str, *, if_ours: bool = False) -> None:
 
     With `if_ours` only if the manager wrote it.
     """
-    known = run.context.cluster.node_metrics.get(name)
-    if known is not None and (known.managed_fields.written_by_manager or not if_ours):
-        await _delete(run, name, known.uid)
+    cached = run.context.cluster.node_metrics.get(name)
+    if cached is not None and (cached.managed_fields.written_by_manager or not if_ours):
+        await _delete(run, name, cached.uid)
 
 
 async def _delete(run: Run, name: str, uid: str) -> None:

@@ -103,9 +103,13 @@ def _larger(full: Measured, fast: Measured) -> Measured:
 
 def _prod_host_usage(status: Json, read: Reader) -> Amounts:
     return total(
-        known(read.measured(get_path(each, "usage", "resources"), f"hostApplicationMetric[{each.get('name')}]"))
-        for each in get_objects(status, "hostApplicationMetric")
-        if each.get("priority") == PriorityBand.PROD
+        known(
+            read.measured(
+                get_path(application, "usage", "resources"), f"hostApplicationMetric[{application.get('name')}]"
+            )
+        )
+        for application in get_objects(status, "hostApplicationMetric")
+        if application.get("priority") == PriorityBand.PROD
     )
 
 

@@ -30,8 +30,8 @@ class StrategyInputs:
         """Complete a strategy with the built-in defaults."""
 
         def get(name: str) -> Any:  # noqa: ANN401 - fields of several types
-            own = getattr(strategy, name)
-            return getattr(DEFAULTS, name) if own is None else own
+            value = getattr(strategy, name)
+            return getattr(DEFAULTS, name) if value is None else value
 
         return cls(
             enabled=get("enable"),

@@ -64,8 +64,8 @@ def published_amounts(node: Mapping[str, Any]) -> dict[Resource, PublishedAmount
     result = {}
     for resource in Resource:
         stated = [_stated(amounts, resource) for amounts in lists]
-        known = [amount for amount in stated if amount is not None]
-        result[resource] = PublishedAmount(max(known) if known else None, stated[0] == stated[1])
+        numbers = [amount for amount in stated if amount is not None]
+        result[resource] = PublishedAmount(max(numbers) if numbers else None, stated[0] == stated[1])
     return result
 
 

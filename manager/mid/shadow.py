@@ -1,7 +1,7 @@
 """Shadow mode's account: what a node would have published, and how often that would have been too much. Pure.
 
 A node in shadow mode writes to a Node that exists only here, by the same rules as to the real one: decreases at once,
-increases after they held, requests of running Mid pods never removed. Each full report then evaluates what was there
+increases after they held, requests of running Mid pods never removed. Each full report then evaluates the amounts published
 since the report before it, as far back as the report's averages reach (`metricAggregateDurationSeconds`), per resource
 and in integers:
 
@@ -211,8 +211,8 @@ class StoredAccount:
 
 
 def _pair(amounts: Mapping[str, str] | None) -> tuple[int, int]:
-    known = amounts or {}
-    return milli_value(known.get("cpu", 0)), value(known.get("memory", 0))
+    by_resource = amounts or {}
+    return milli_value(by_resource.get("cpu", 0)), value(by_resource.get("memory", 0))
 
 
 def _quantities(amounts: Amounts) -> dict[str, str]:

@@ -72,8 +72,8 @@ class _Identity:
 
 def _check_identity(run: Run, name: str, uid: str) -> None:
     """Drop the state of a Node of the same name that was deleted and recreated."""
-    known = run.context.node_state(name).state_of(_Identity)
-    if known.uid not in ("", uid):
+    identity = run.context.node_state(name).state_of(_Identity)
+    if identity.uid not in ("", uid):
         _forget(run, name)
         del run.context.node_states[name]
     run.context.node_state(name).state_of(_Identity).uid = uid
@@ -142,8 +142,8 @@ async def _publish(
 
 def _withdrawn(run: Run, name: str) -> bool:
     """Return whether an earlier run, or another replica, removed the resources because reports expired."""
-    known = run.context.cluster.node_metrics.get(name)
-    published = known.conditions.get(CONDITION_MID_PUBLISHED) if known else None
+    cached = run.context.cluster.node_metrics.get(name)
+    published = cached.conditions.get(CONDITION_MID_PUBLISHED) if cached else None
     return published is not None and publish.was_withdrawn(published.reason)
 
 
@@ -186,16 +186,16 @@ def _forget(run: Run, name: str) -> None:
 
 def _facts(run: Run, name: str, effective: EffectiveStrategy) -> NodeInputs:
     cluster, now = run.context.cluster, run.context.wall()
-    known = cluster.node_metrics.get(name)
-    if known is not None and known.managed_fields.belongs_to_other_node(cluster.nodes[name]["metadata"]["uid"]):
-        known = None  # it reports about a deleted machine
+    cached = cluster.node_metrics.get(name)
+    if cached is not None and cached.managed_fields.belongs_to_other_node(cluster.nodes[name]["metadata"]["uid"]):
+        cached = None  # it reports about a deleted machine
     return from_objects(
         cluster.nodes[name],
-        known.report if known else None,
+        cached.report if cached else None,
         cluster.pods_on(name),
         effective.strategy,
         now,
-        known.observed_at.shifted(now - run.context.steady()) if known else None,
+        cached.observed_at.shifted(now - run.context.steady()) if cached else None,
     )
 
 

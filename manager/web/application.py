@@ -151,15 +151,15 @@ def _plot(plot: Plot) -> dict[str, Any]:
 
 def _length(words: Words) -> str:
     """Return how far plots go back; two hours where the query says nothing that is known."""
-    given = words.get("range", "")
-    return given if given in RINGS else next(iter(RINGS))
+    window = words.get("range", "")
+    return window if window in RINGS else next(iter(RINGS))
 
 
 def _host(request: Request) -> str:
     """Return the requested host name, without its port."""
-    given = request.host.strip().lower()
-    name, colon, port = given.rpartition(":")
-    return name if colon and port.isdigit() else given
+    host = request.host.strip().lower()
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() else host
 
 
 def _reply(body: bytes, media_type: str, status: HTTPStatus = HTTPStatus.OK, **more: str) -> Reply:

@@ -79,12 +79,12 @@ class Plot(NamedTuple):
 
         A step that has just begun and has no number yet is left out, so that the newest that is shown is known.
         """
-        known = np.flatnonzero(np.isfinite(self.values).any(axis=0))
+        measured = np.flatnonzero(np.isfinite(self.values).any(axis=0))
         end = len(self.times)
-        if known.size and known[-1] == end - 2:
+        if measured.size and measured[-1] == end - 2:
             end -= 1
         latest = max(end - fewest, 0)
-        first = min(int(known[0]), latest) if known.size else latest
+        first = min(int(measured[0]), latest) if measured.size else latest
         return Plot(self.times[first:end], self.values[:, first:end])
 
     def of(self, series: Series, resource: str) -> Floats:

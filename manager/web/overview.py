@@ -9,7 +9,7 @@ from manager.context import Context
 from manager.mid.explanation.waste import waste as wasted
 from manager.web.history import RESOURCES, RINGS, Series, at
 from manager.web.recorder import Recorder, Row, sums
-from manager.web.state import TROUBLE, WAITING, State
+from manager.web.state import DEGRADED, WAITING, State
 
 PAGE_SIZE: Final = 50  # Nodes on one page
 _MOST_LISTED: Final = 8  # Nodes that the overview names of each kind
@@ -62,13 +62,13 @@ class Query(NamedTuple):
     def of(cls, words: Mapping[str, str]) -> Self:
         """Read it from a query string; what cannot be understood counts as not said."""
         said = {name: text[:_LONGEST_TEXT] for name, text in words.items()}
-        known: dict[str, Collection[str]] = {
+        choices: dict[str, Collection[str]] = {
             "state": set(State),
             "prediction": {"ready", "not ready"},
             "sort": ORDERS,
             "range": RINGS,
         }
-        chosen = {name: said[name] for name, values in known.items() if said.get(name) in values}
+        chosen = {name: said[name] for name, values in choices.items() if said.get(name) in values}
         page = said.get("page", "")
         number = int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 7 else 1  # noqa: PLR2004 - digits
         return cls(q=said.get("q", "").strip(), backwards=said.get("backwards") == "1", page=number, **chosen)
@@ -94,10 +94,10 @@ def select(rows: Iterable[Row], query: Query) -> Selection:
         and (not query.prediction or (row.prediction == "ready") == (query.prediction == "ready"))
     ]
     key = _ORDERS[query.sort]
-    known = [row for row in sorted(result, key=lambda row: row.name) if key(row) is not None]
+    measured = [row for row in sorted(result, key=lambda row: row.name) if key(row) is not None]
     unknown = [row for row in result if key(row) is None]
-    known.sort(key=key, reverse=(query.sort not in ASCENDING) != query.backwards)
-    ordered = [*known, *sorted(unknown, key=lambda row: row.name)]  # unknown ones come last in both orders
+    measured.sort(key=key, reverse=(query.sort not in ASCENDING) != query.backwards)
+    ordered = [*measured, *sorted(unknown, key=lambda row: row.name)]  # unknown ones come last in both orders
     pages = max(-(-len(ordered) // PAGE_SIZE), 1)
     page = min(query.page, pages)
     return Selection(ordered[(page - 1) * PAGE_SIZE : page * PAGE_SIZE], len(ordered), page, pages)
@@ -126,7 +126,7 @@ def overview(recorder: Recorder) -> Overview:
     rows = list(recorder.rows.values())
     total = [None if math.isnan(number) else number for number in sums(rows).tolist()]
     states = Counter(row.state for row in rows)
-    urgent = [row for row in rows if row.state in TROUBLE | WAITING]
+    urgent = [row for row in rows if row.state in DEGRADED | WAITING]
     wasted = sorted(((waste(row, "cpu") or 0.0, row) for row in rows), key=lambda each: -each[0])
     return Overview(
         nodes=len(rows),
@@ -169,7 +169,7 @@ def as_json(found: Overview, context: Context) -> Json:
         "attention": [row_as_json(row, now) for row in found.attention],
         "wasteful": [row_as_json(row, now) for row in found.wasteful],
         "leadership": context.progress.leadership(),
-        "trouble": context.progress.trouble or None,
+        "problem": context.progress.problem or None,
         "problems": list(_problems(found, context)),
         "config": {
             "name": f"{context.settings.namespace}/{context.settings.config_name}",
@@ -184,8 +184,8 @@ def _problems(found: Overview, context: Context) -> Iterator[Json]:
     """Yield faults of the manager itself, of its configuration, and gaps of a new installation."""
     progress, state, settings = context.progress, context.in_force, context.settings
     missing = [problem for check in progress.health().ready.values() if (problem := check())]
-    if progress.trouble:
-        yield {"kind": "error", "text": f"The manager is blocked: {progress.trouble}"}
+    if progress.problem:
+        yield {"kind": "error", "text": f"The manager is blocked: {progress.problem}"}
     elif missing:
         yield {"kind": "warning", "text": f"The numbers are not complete yet: {'; '.join(missing)}."}
     if state.errors:

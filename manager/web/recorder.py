@@ -67,22 +67,22 @@ class Recorder:
         uid, before = str(node["metadata"]["uid"]), self.rows.get(name)
         if before is not None and before.uid != uid:
             self.history.forget(name)
-        known = cluster.node_metrics.get(name)
-        if known is not None and known.managed_fields.belongs_to_other_node(uid):
-            known = None
-        summary, age, word = known.prediction_summary if known else None, None, ""
+        cached = cluster.node_metrics.get(name)
+        if cached is not None and cached.managed_fields.belongs_to_other_node(uid):
+            cached = None
+        summary, age, word = cached.prediction_summary if cached else None, None, ""
         amounts = dict(self._of_node(name, node))
         if cluster.pods_synced:
             amounts.update(_of_pods(cluster.pods_on(name)))
-        if known is not None and known.report is not None:
-            observed_at = known.observed_at.shifted(wall - steady)
-            age = age_seconds(known.report.update_time, observed_at.report, wall)
-            word = "ready" if known.report.prediction_ready else known.prediction_summary.reason or "not ready"
-            if age is not None and age <= known.prediction_summary.silent_after:
-                amounts.update(_of_report(known.report, known.prediction_summary.peak))
+        if cached is not None and cached.report is not None:
+            observed_at = cached.observed_at.shifted(wall - steady)
+            age = age_seconds(cached.report.update_time, observed_at.report, wall)
+            word = "ready" if cached.report.prediction_ready else cached.prediction_summary.reason or "not ready"
+            if age is not None and age <= cached.prediction_summary.silent_after:
+                amounts.update(_of_report(cached.report, cached.prediction_summary.peak))
         excluded = exclusion.excludes(node["metadata"]["labels"])
         publishes = any(amounts[Series.PUBLISHED][resource] for resource in Resource)
-        state, reason = judge(known, age, excluded=excluded, publishes=publishes)
+        state, reason = judge(cached, age, excluded=excluded, publishes=publishes)
         warm, cold = (summary.warm, summary.cold) if summary else (None, None)
         point = _point(amounts)
         self.rows[name] = Row(name, uid, wall, state, reason, word, warm, cold, age, point)
@@ -98,13 +98,13 @@ class Recorder:
 
     def _of_node(self, name: str, node: Mapping[str, Any]) -> Mapping[Series, Measured]:
         """Return the amounts on the Node; read again after a change, because quantities are slow to parse."""
-        known = self._fixed.get(name)
-        if known is not None and known[0] is node:
-            return known[1]
-        offer = published_amounts(node)
+        fixed = self._fixed.get(name)
+        if fixed is not None and fixed[0] is node:
+            return fixed[1]
+        published = published_amounts(node)
         result = {
             Series.ALLOCATABLE: Reader().measured(get_path(node, "status", "allocatable"), "allocatable"),
-            Series.PUBLISHED: Measured(*(max(offer[resource].amount or 0, 0) for resource in Resource)),
+            Series.PUBLISHED: Measured(*(max(published[resource].amount or 0, 0) for resource in Resource)),
         }
         self._fixed[name] = (node, result)
         return result
@@ -142,14 +142,14 @@ def sums(rows: Iterable[Row]) -> Floats:
     if not points:
         return nothing()
     table = np.array(points)
-    known = ~np.isnan(table)
-    total = np.where(known, table, 0.0).sum(axis=0).astype(np.float32)
-    result: Floats = np.where(known.any(axis=0), total, np.float32(np.nan))
+    measured = ~np.isnan(table)
+    total = np.where(measured, table, 0.0).sum(axis=0).astype(np.float32)
+    result: Floats = np.where(measured.any(axis=0), total, np.float32(np.nan))
     return result
 
 
 async def record(context: Context, pause_seconds: float = PAUSE_SECONDS) -> None:
-    """Look at all nodes, round by round, for ever; so long is between two handfuls. [s]"""
+    """Sample all nodes, round by round, for ever. Return the pause between two batches. [s]"""
     recorder, cluster = context.state_of(Recorder), context.cluster
     while True:
         names = list(cluster.nodes)

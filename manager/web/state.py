@@ -45,7 +45,7 @@ MEANINGS: Final[Mapping[State, str]] = {
 }
 """The meaning of each state, and the way out."""
 
-TROUBLE: Final = frozenset({State.DEFICIT, State.SILENT, State.LATE, State.EXPIRED})
+DEGRADED: Final = frozenset({State.DEFICIT, State.SILENT, State.LATE, State.EXPIRED})
 """States that need attention."""
 WAITING: Final = frozenset({State.RETURNING, State.LEARNING, State.NEW})  # states that pass by themselves
 

@@ -134,9 +134,9 @@ class ServingCertificate:
         self.pair: Pair | None = None
         self._state = ""
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # of the listener; it hands each connection over
-        own = settings.webhook
-        self._secret = f"/api/v1/namespaces/{settings.namespace}/secrets/{own.secret_name}"
-        self._hook = f"/apis/{_REGISTRATION}/{_KIND.lower()}s/{own.configuration_name}"
+        options = settings.webhook
+        self._secret = f"/api/v1/namespaces/{settings.namespace}/secrets/{options.secret_name}"
+        self._hook = f"/apis/{_REGISTRATION}/{_KIND.lower()}s/{options.configuration_name}"
 
     def load(self, pair: Pair) -> None:
         """Serve a certificate. Raises OSError: as `Pair.context`."""
@@ -243,9 +243,9 @@ class ServingCertificate:
 
 
 def _bundle(pair: Pair, served: list[bytes], former: Any) -> bytes:  # noqa: ANN401 - JSON
-    own, others = pair.leaf.public_bytes(_PEM), list[bytes]()
+    own, foreign = pair.leaf.public_bytes(_PEM), list[bytes]()
     with suppress(*_FAULTS):
-        others = [
+        foreign = [
             certificate.public_bytes(_PEM) for certificate in x509.load_pem_x509_certificates(base64.b64decode(former))
         ]
-    return b"".join([own, *served, *(text for text in others if text != own)][:2])
+    return b"".join([own, *served, *(text for text in foreign if text != own)][:2])

@@ -135,11 +135,11 @@ class WebhookServer:
         if len(review.text or "") > _LARGEST_TEXT:
             return self._unchecked(review, "it is longer than any ConfigMap")
         try:
-            given = await self._judge(review)
+            response = await self._judge(review)
         except Exception:  # noqa: BLE001 - the outer runner: a bug must not reject an edit
             _LOG.exception("An edit could not be checked, which should not happen; please report it")
             return self._unchecked(review, "its check failed; please report it")
-        result = admission.answer(review, given)
+        result = admission.answer(review, response)
         refused = admission.refused(result)
         self._metrics.reviews.labels("refused" if refused else "allowed").inc()
         if refused:

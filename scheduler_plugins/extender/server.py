@@ -60,8 +60,8 @@ class Server:
 
     def open_pages(self) -> Pages:
         """The pages for clients other than kube-scheduler: none changes anything or names a pod."""
-        own = self.pages()
-        health = {("GET", path): own["GET", path] for path in ("/healthz", "/livez", "/readyz")}
+        pages = self.pages()
+        health = {("GET", path): pages["GET", path] for path in ("/healthz", "/livez", "/readyz")}
         watcher = self._watcher.pages() if self._watcher else {}
         return {("GET", "/metrics"): MetricsPage(self._meter.text), **health, **watcher}
 
@@ -136,8 +136,8 @@ class Server:
     def _complain(self, what: str, pod: Mapping[str, Any], error: Exception) -> None:
         """A line per pod; where it happened, too, for an error of ours that is not the same as the last one."""
         line = _brief(error)
-        known = isinstance(error, UnreadablePod) or line == self._last_trouble
-        _LOG.error("%s %s: %s", what, _named(pod), line, exc_info=None if known else error)
+        repeated = isinstance(error, UnreadablePod) or line == self._last_trouble
+        _LOG.error("%s %s: %s", what, _named(pod), line, exc_info=None if repeated else error)
         self._last_trouble = line
 
     # For people and probes

@@ -140,8 +140,8 @@ class Extender:
             self._cache.charge(pod, [], nodes.now)
         if not unknown:
             return scores
-        known = dict(zip(nodes.names, scores.tolist(), strict=True))
-        return np.array([known.get(name, 0) for name in arguments.names], np.int64)
+        by_name = dict(zip(nodes.names, scores.tolist(), strict=True))
+        return np.array([by_name.get(name, 0) for name in arguments.names], np.int64)
 
     def preempt(self, arguments: Preemption) -> Mapping[str, Victims]:
         """The victims that may go, by node: not on nodes that stay refused when they are gone, and as the plugins say.

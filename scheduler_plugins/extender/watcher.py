@@ -91,10 +91,10 @@ class WatcherPages:
         report = ledger.report if ledger else None
         if not report or not report.update_time or not allocatable or now - report.update_time > EXPIRES_SECONDS:
             return None
-        known = self._known.get(name)
-        if known is None or known.report is not report or known.allocatable is not allocatable:
-            known = _Known(report, allocatable, *_metrics(report, self._cache.rules.resources, allocatable))
-        return known if known.metrics else None
+        cached = self._known.get(name)
+        if cached is None or cached.report is not report or cached.allocatable is not allocatable:
+            cached = _Known(report, allocatable, *_metrics(report, self._cache.rules.resources, allocatable))
+        return cached if cached.metrics else None
 
 
 def wire_format(
@@ -150,8 +150,8 @@ def window_of(lengths: Iterable[float]) -> float | None:
 
     Agents report the windows of their NodeMetric, and a number of another window is better than none.
     """
-    known = set(lengths)
-    return latest(known) or min(known, key=lambda length: (abs(math.log(length / PREFERRED)), length), default=None)
+    columns = set(lengths)
+    return latest(columns) or min(columns, key=lambda length: (abs(math.log(length / PREFERRED)), length), default=None)
 
 
 def short_duration(seconds: float) -> str:

@@ -235,12 +235,12 @@ def preempt_reply(victims: Mapping[str, Victims], arguments: Preemption) -> byte
     Raises ValueError: it names a node that was not requested, on which kube-scheduler would evict pods.
     """
     _only_sent(victims.keys(), arguments.victims)
-    kept = {
+    selected = {
         node: _MetaVictims([_MetaPod(uid) for uid in given.uids], given.budget_violations)
         for node, given in victims.items()
         if given.uids
     }
-    return _ENCODE({"NodeNameToMetaVictims": kept})
+    return _ENCODE({"NodeNameToMetaVictims": selected})
 
 
 def error_reply(message: str) -> bytes:

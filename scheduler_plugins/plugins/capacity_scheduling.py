@@ -62,8 +62,8 @@ class CapacityScheduling:
 
     def alike(self, facts: QuotaPod) -> Hashable:
         """The facts that decide about a pod. A pod with a reservation is unlike all others: it counts for theirs."""
-        own = facts.uid if facts.hold is not None or facts.nominated else ""
-        return (facts.namespace, facts.priority, own, *sorted(facts.charge.items()), *sorted(facts.requests.items()))
+        uid = facts.uid if facts.hold is not None or facts.nominated else ""
+        return (facts.namespace, facts.priority, uid, *sorted(facts.charge.items()), *sorted(facts.requests.items()))
 
     def pre_filter(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
         """Refuse a pod that would exceed its namespace's max, or the sum of all min."""

@@ -164,14 +164,14 @@ class LoadAware(LoadAwareArguments):
         table = nodes.tables[NAME]
         by_prod, aggregated = table["by_prod"] & pod.prod, table["aggregated"]
         by_peak = self.by_peak(table, nodes.now) & ~aggregated & ~by_prod
-        limit, load, known = table["limit"], table["load"] + nodes.in_flight, table["measured"]
+        limit, load, measured = table["limit"], table["load"] + nodes.in_flight, table["measured"]
         if by_prod.any():
             limit = np.where(by_prod[:, None], table["prod_limit"], limit)
             load = np.where(by_prod[:, None], table["prod_load"] + nodes.in_flight_prod, load)
-            known = np.where(by_prod[:, None], table["used"], known)
+            measured = np.where(by_prod[:, None], table["used"], measured)
         if by_peak.any():
             load = np.where(by_peak[:, None], table["peak_load"] + nodes.in_flight, load)
-            known = np.where(by_peak[:, None], table["peaked"], known)
+            measured = np.where(by_peak[:, None], table["peaked"], measured)
         load = load + np.array(pod.estimate, np.int64)
         percent = usage_percent(load, table["allocatable"])
         return Account(
@@ -181,10 +181,10 @@ class LoadAware(LoadAwareArguments):
             limit=limit,
             load=load,
             percent=percent,
-            over=known & (limit != 0) & (table["allocatable"] != 0) & (percent > limit),
+            over=measured & (limit != 0) & (table["allocatable"] != 0) & (percent > limit),
             checked=limit.any(axis=1) & table["reported"],
             expired=self.expired(table, nodes.now) & (self.filter_expired_node_metrics is True),
-            known=known,
+            known=measured,
         )
 
     def expired(self, table: Table, now: float) -> BoolArray:
@@ -224,13 +224,13 @@ class LoadAware(LoadAwareArguments):
         if not self.scoring_enabled:
             return np.zeros(len(nodes), np.int64)
         by_prod = pod.prod and bool(self.score_according_prod_usage)
-        known = table["scored"]
+        measured = table["scored"]
         if by_prod:
-            known = np.all(table["used"] | self._weightless, axis=1)
+            measured = np.all(table["used"] | self._weightless, axis=1)
             load = table["prod_load"] + nodes.in_flight_prod
         elif self.use_prediction:
             by_peak = self.by_peak(table, nodes.now)
-            known = np.where(by_peak, (table["peaked"] | self._weightless).all(axis=1), known)
+            measured = np.where(by_peak, (table["peaked"] | self._weightless).all(axis=1), measured)
             load = np.where(by_peak[:, None], table["peak_load"], table["score_load"]) + nodes.in_flight
         else:
             load = table["score_load"] + nodes.in_flight
@@ -239,14 +239,14 @@ class LoadAware(LoadAwareArguments):
         weighted: IntArray = free @ weights
         if dominant:
             weighted += np.minimum(free.min(axis=1), _PERCENT) * dominant
-        scored = known & table["reported"] & ~self.expired(table, nodes.now)
+        scored = measured & table["reported"] & ~self.expired(table, nodes.now)
         score: IntArray = weighted // (int(weights.sum()) + dominant) * scored
         return score
 
 
 def _vector(resources: Sequence[str], amounts: Mapping[str, int] | None) -> tuple[int, ...]:
-    given = amounts or {}
-    return tuple([given.get(name, 0) for name in resources])
+    by_resource = amounts or {}
+    return tuple([by_resource.get(name, 0) for name in resources])
 
 
 def usage_percent(load: IntArray, allocatable: IntArray) -> IntArray:

@@ -149,16 +149,16 @@ class LoadAwareArguments:
 
     def thresholds(self, annotations: Mapping[str, str]) -> Thresholds:
         """The thresholds of a node: each group of its annotation replaces the one of the arguments as a whole."""
-        given = Thresholds(
+        thresholds = Thresholds(
             self.usage_thresholds or {}, self.prod_usage_thresholds or {}, self.aggregated or Aggregated()
         )
         custom, _ = custom_thresholds(annotations)
         if custom is None:
-            return given
+            return thresholds
         return Thresholds(
-            custom.usage or given.usage,
-            custom.prod or given.prod,
-            custom.aggregated if custom.aggregated.filters else given.aggregated,
+            custom.usage or thresholds.usage,
+            custom.prod or thresholds.prod,
+            custom.aggregated if custom.aggregated.filters else thresholds.aggregated,
         )
 
 
@@ -257,8 +257,8 @@ def _aggregated_problems(args: Aggregated) -> Iterator[Problem]:
 
 def _out_of_range(args: LoadAwareArguments | Aggregated, above: str = "") -> Iterator[Problem]:
     """The numbers that lie outside what their field allows."""
-    for each in fields(args):
-        allowed, given = each.metadata.get(ALLOWED), getattr(args, each.name)
+    for argument in fields(args):
+        allowed, given = argument.metadata.get(ALLOWED), getattr(args, argument.name)
         if allowed is None or given is None:
             continue
         if isinstance(given, Mapping):
@@ -267,7 +267,7 @@ def _out_of_range(args: LoadAwareArguments | Aggregated, above: str = "") -> Ite
             bad = [] if allowed.allows(given) else [str(given)]
         if bad:
             yield _invalid(
-                f"{above}{json_name(each.name)}", f"{', '.join(bad)}: must be {allowed.low:g}..{allowed.high:g}"
+                f"{above}{json_name(argument.name)}", f"{', '.join(bad)}: must be {allowed.low:g}..{allowed.high:g}"
             )
 
 

@@ -25,8 +25,8 @@ class Group(IntEnum):
 
     @property
     def argument(self) -> str:
-        own = {Group.AGGREGATED: "aggregated.usageThresholds", Group.PROD: "prodUsageThresholds"}
-        return own.get(self, "usageThresholds")
+        argument_names = {Group.AGGREGATED: "aggregated.usageThresholds", Group.PROD: "prodUsageThresholds"}
+        return argument_names.get(self, "usageThresholds")
 
     @property
     def compares(self) -> str:

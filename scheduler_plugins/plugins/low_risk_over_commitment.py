@@ -90,9 +90,9 @@ class LowRiskOverCommitment:
     @property
     def weights(self) -> FloatArray:
         """Weights of the limits' risk, shape (2,)."""
-        given = self.risk_limit_weights or {}
+        weights = self.risk_limit_weights or {}
         rest = _DEFAULT_WEIGHT if self.risk_limit_weight is None else self.risk_limit_weight
-        return np.array([given.get(name, rest) for name in RESOURCES])
+        return np.array([weights.get(name, rest) for name in RESOURCES])
 
     # What is kept of pods and nodes
 

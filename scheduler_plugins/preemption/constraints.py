@@ -79,7 +79,7 @@ def pod_constraints(pod: QuotaPod, with_anti_affinity: Iterable[QuotaPod], names
         yield "topologySpreadConstraints with DoNotSchedule"
     labels = namespaces.labels(pod.namespace)
     # Pods of one workload share theirs.
-    distinct = {id(other.anti_affinity): other.anti_affinity for other in with_anti_affinity}
+    distinct = {id(pod.anti_affinity): pod.anti_affinity for pod in with_anti_affinity}
     terms = (term for affinity in distinct.values() for term in affinity)
     if any(term.reaches(pod.namespace, labels) and term.picks(pod.labels) for term in terms):
         yield "labels that required podAntiAffinity of running pods selects"

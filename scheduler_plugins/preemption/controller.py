@@ -173,10 +173,10 @@ class Controller:
         return iter([*due[start:], *due[:start]])
 
     def _is_due(self, pod: QuotaPod, steady: float) -> bool:
-        known = self._undecided.get(pod.uid)
+        pending = self._undecided.get(pod.uid)
         if self._holds.in_cooldown(pod.uid):
             return False
-        return known is None or known.version not in {None, self._cluster.version} or steady >= known.until
+        return pending is None or pending.version not in {None, self._cluster.version} or steady >= pending.until
 
     def _blocked_nodes(self, pod: QuotaPod) -> frozenset[str]:
         """Nodes that are no place for a pod for now."""
@@ -262,8 +262,8 @@ class Controller:
                 self._recorder.did(victim, "Normal", events.PREEMPTED, note)
 
     def _have_left(self, victims: Sequence[QuotaPod]) -> bool:
-        known = [self._cluster.pods.get(victim.uid) for victim in victims]
-        return bool(known) and all(pod is None or pod.terminating for pod in known)
+        pods = [self._cluster.pods.get(victim.uid) for victim in victims]
+        return bool(pods) and all(pod is None or pod.terminating for pod in pods)
 
 
 def rank(pod: QuotaPod) -> tuple[int, float, str]:

@@ -51,11 +51,11 @@ class EquivalenceClass:
             PluginError: a plugin failed.
             ValueError: the pod cannot be read.
         """
-        known = self._known.get(pod.uid)
-        if known is None or known[0] is not pod:
-            known = self._known[pod.uid] = pod, self._fixed(pod)
+        cached = self._known.get(pod.uid)
+        if cached is None or cached[0] is not pod:
+            cached = self._known[pod.uid] = pod, self._fixed(pod)
         labels = tuple((key, pod.labels[key]) for key in sorted(self._read) if key in pod.labels)
-        return known[1], labels
+        return cached[1], labels
 
     def _fixed(self, pod: QuotaPod) -> Hashable:
         item = pod.json or {}

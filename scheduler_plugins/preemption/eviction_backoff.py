@@ -48,5 +48,5 @@ class WorkloadBackoff:
 
     def waits(self, workload: str, now: float) -> float:
         """Return the time without evictions for a workload; 0: none. [s; now: a clock that never jumps]"""
-        known = self._strikes.get(workload)
-        return max(known.until - now, 0.0) if known is not None else 0.0
+        strikes = self._strikes.get(workload)
+        return max(strikes.until - now, 0.0) if strikes is not None else 0.0

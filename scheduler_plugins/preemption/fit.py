@@ -106,15 +106,15 @@ class FitModel:
             requests: Amounts = NOTHING
             pods = []
             for uid, expected in self._expected[name].items():
-                known = self._on_their_way.get(uid) or self._cluster.pods.get(uid)
+                cached = self._on_their_way.get(uid) or self._cluster.pods.get(uid)
                 yields = isinstance(expected, Nomination) and expected.priority < self._pod.priority
-                if yields and isinstance(expected, Nomination) and expected.victims and known is not None:
-                    yields = not is_before(known, self._pod, self._cluster)
-                if uid == self._pod.uid or yields or (known is not None and uid in self._cluster.on_node(known.node)):
+                if yields and isinstance(expected, Nomination) and expected.victims and cached is not None:
+                    yields = not is_before(cached, self._pod, self._cluster)
+                if uid == self._pod.uid or yields or (cached is not None and uid in self._cluster.on_node(cached.node)):
                     continue
                 requests = plus(requests, expected.requests)
-                if known is not None:
-                    pods.append(known)
+                if cached is not None:
+                    pods.append(cached)
             self._coming[name] = _Coming(requests, tuple(pods))
         return self._coming[name]
 

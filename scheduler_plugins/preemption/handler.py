@@ -35,9 +35,9 @@ def answer(
     For pods without a quota, disruption budgets count as in kube-scheduler. For the others they are respected if they
     are when borrowed resources are reclaimed.
     """
-    known = cluster.pods.get(pod.uid, pod)  # a hold may be newer than what kube-scheduler has seen of the pod
+    cached = cluster.pods.get(pod.uid, pod)  # a hold may be newer than what kube-scheduler has seen of the pod
     if pod.never_preempts or any(
-        hold is not None and hold.lasts(cluster.present(now)) for hold in (pod.hold, known.hold)
+        hold is not None and hold.lasts(cluster.present(now)) for hold in (pod.hold, cached.hold)
     ):
         return {}
     if not cluster.ledger.namespaces:

@@ -91,11 +91,11 @@ class HoldReconciler:
 
     def backoff_seconds(self, pod: QuotaPod) -> float:
         """Return the time without evictions for a pod after failed attempts. [s]"""
-        own = 0.0
+        delay = 0.0
         if pod.hold is not None and not self.lost(pod.hold):
-            own = self._may_try_again(pod.hold) - self._cluster.present(self.evictor.clocks.wall())
+            delay = self._may_try_again(pod.hold) - self._cluster.present(self.evictor.clocks.wall())
         workload = workload_key(pod.json or {})
-        return max(own, self._workloads.waits(workload, self.monotonic()) if workload else 0.0)
+        return max(delay, self._workloads.waits(workload, self.monotonic()) if workload else 0.0)
 
     def _may_try_again(self, hold: Hold) -> float:
         """Return when a pod may preempt again whose hold expires, or has expired. [unix s]"""
@@ -108,10 +108,10 @@ class HoldReconciler:
         """Store the victims in a hold; return whether that succeeded."""
         leaving = [victim for victim in decision.victims if not victim.terminating]
         graces = await asyncio.gather(*(grace_of(self.evictor.api, victim) for victim in leaving))
-        known = [grace for grace in graces if grace is not None]
-        if len(known) < len(leaving):
+        limits = [grace for grace in graces if grace is not None]
+        if len(limits) < len(leaving):
             return False  # a pod has changed meanwhile
-        longest = max(known, default=0.0)
+        longest = max(limits, default=0.0)
         attempt = 1
         if pod.hold is not None:  # a lost node is no failed attempt
             attempt = pod.hold.attempt + (not self.lost(pod.hold))
@@ -265,18 +265,18 @@ class HoldReconciler:
     async def _requeue(self, pod: QuotaPod, hold: Hold) -> None:
         """All victims have ended. kube-scheduler notices in most cases; else it is notified, with a growing delay."""
         now = self.monotonic()
-        known = self._wakes.setdefault(pod.uid, _Requeue(now + _FIRST_WAKE_SECONDS))
-        if now < known.at or pod.uid in self._cluster.ledger.tentative:
+        requeue = self._wakes.setdefault(pod.uid, _Requeue(now + _FIRST_WAKE_SECONDS))
+        if now < requeue.at or pod.uid in self._cluster.ledger.tentative:
             return
-        known.wait *= 2
-        known.at = now + known.wait
-        if known.wait > _LONG_WAKE_SECONDS and self._is_taken(pod):
+        requeue.wait *= 2
+        requeue.at = now + requeue.wait
+        if requeue.wait > _LONG_WAKE_SECONDS and self._is_taken(pod):
             await self._give_up(pod, hold)
             return
         try:
             await hold_writer.requeue(self.evictor.api, pod, hold.node, self.evictor.clocks.wall())
         except ApiUnavailable:
-            known.at = now
+            requeue.at = now
             raise
 
     def _is_taken(self, pod: QuotaPod) -> bool:

@@ -63,10 +63,10 @@ def _version(pod: Json) -> str:
 
 def take(cluster: QuotaCluster, written: Json) -> None:
     """Record the result of a write to a pod, unless the watch has a newer one, or that the pod is gone."""
-    known = cluster.pods.get(str(written["metadata"].get("uid")))
-    if known is None or known.node or known.json is None:
+    cached = cluster.pods.get(str(written["metadata"].get("uid")))
+    if cached is None or cached.node or cached.json is None:
         return
-    old, new = _version(known.json), _version(written)
+    old, new = _version(cached.json), _version(written)
     if old.isdecimal() and new.isdecimal() and int(new) > int(old):  # Kubernetes has them grow
         cluster.put_pod(written)
 

@@ -72,11 +72,11 @@ class ValidationErrors:
 
     def twice(self, name: str, plugins: Sequence[Any], path: str) -> None:
         """Reject a plugin that is listed more than once, and name the differences."""
-        given = [encode(plugin) for plugin in plugins if plugin is not None]
+        encoded = [encode(plugin) for plugin in plugins if plugin is not None]
         differing = {
-            key: [mapping.get(key) for mapping in given]
-            for key in (given[0] if given else {})
-            if any(mapping.get(key) != given[0].get(key) for mapping in given)
+            key: [mapping.get(key) for mapping in encoded]
+            for key in (encoded[0] if encoded else {})
+            if any(mapping.get(key) != encoded[0].get(key) for mapping in encoded)
         }
         how = ", ".join(f"{key} {' and '.join(map(str, values))}" for key, values in differing.items())
         with_ = f" with {how}" if how else ""

@@ -42,10 +42,10 @@ def _answering(data: Mapping[str, Any], errors: ValidationErrors) -> Answering:
     errors.unknown(sizes, {"size", "share", "most", _FORMER_SIZE}, path)
     if _FORMER_SIZE in sizes:
         errors.notes.append(f"{path}{_FORMER_SIZE}: has no effect, a list has nodes of all that a pod may prefer")
-    given = Shortlist()
-    size = errors.number(sizes, "size", given.size, (1, _LONGEST_SHORTLIST), path, whole=True)
-    share = errors.number(sizes, "share", given.share, (0, 1), path)
-    most = errors.number(sizes, "most", given.most, (1, _MOST_OF_A_GROUP), path, whole=True)
+    shortlist = Shortlist()
+    size = errors.number(sizes, "size", shortlist.size, (1, _LONGEST_SHORTLIST), path, whole=True)
+    share = errors.number(sizes, "share", shortlist.share, (0, 1), path)
+    most = errors.number(sizes, "most", shortlist.most, (1, _MOST_OF_A_GROUP), path, whole=True)
     return Answering(Mode(mode), Shortlist(int(size), share, int(most)))
 
 
@@ -88,11 +88,11 @@ def _plugin(entry: object, path: str, arguments: Mapping[str, Any], errors: Vali
         texts = name if isinstance(name, str) else shown(name)
         errors.mistakes.append(f'{path}.name: "{texts}" is not a plugin; {nearest(texts, registry.known())}')
         return None
-    given, place = entry.get("args"), f"{path}.args"
+    merged, place = entry.get("args"), f"{path}.args"
     if name in arguments:
         place = f"arguments.{name}"
-        given = _over(given, errors.as_object(arguments[name], place))
-    return Enabled(name, weight, errors.plugin(name, given, place))
+        merged = _over(merged, errors.as_object(arguments[name], place))
+    return Enabled(name, weight, errors.plugin(name, merged, place))
 
 
 def _over(below: object, above: Mapping[str, Any]) -> Mapping[str, Any]:

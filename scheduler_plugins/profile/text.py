@@ -68,9 +68,9 @@ class _Loader(yaml.SafeLoader):
 
 
 def _refuse_duplicates(node: yaml.MappingNode) -> None:
-    seen = set()
+    keys = set()
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-            if key.value in seen:
+            if key.value in keys:
                 raise TextError(f"line {key.start_mark.line + 1}: {key.value[:60]!r} is a duplicate key")
-            seen.add(key.value)
+            keys.add(key.value)

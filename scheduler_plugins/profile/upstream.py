@@ -145,11 +145,11 @@ class _Reader:
         disabled = {name for name, _ in self._names(off, f"{path}.disabled", "disabled")}
         self._disabled[POINTS.get(point, point)] = disabled
         on = self._complaints.as_list(section.get("enabled"), f"{path}.enabled")
-        seen: set[str] = set()
+        names: set[str] = set()
         for name, weight in self._names(on, f"{path}.enabled", "enabled"):
-            if name in seen:
+            if name in names:
                 self._complaints.mistakes.append(f"{path}.enabled: {name} is listed twice: leave one")
-            seen.add(name)
+            names.add(name)
             listed = self.listed.setdefault(name, _Listed())
             if point == MULTI_POINT:
                 listed.everywhere, listed.weight = True, weight or 1.0
@@ -190,7 +190,7 @@ class _Reader:
 def _plugin_config(data: object, path: str, errors: ValidationErrors) -> Mapping[str, tuple[str, object]]:
     """The arguments of our plugins, with their paths."""
     result: dict[str, tuple[str, object]] = {}
-    known = registry.known()
+    plugins = registry.known()
     for index, entry in enumerate(errors.as_list(data, path)):
         at = f"{path}[{index}]"
         part = errors.as_object(entry, at)
@@ -199,15 +199,15 @@ def _plugin_config(data: object, path: str, errors: ValidationErrors) -> Mapping
         if not isinstance(name, str) or not name:
             errors.mistakes.append(f"{at}.name: {shown(name)}: must be the name of a plugin")
         elif name in result:
-            given = [errors.plugin(name, args, where) for where, args in (result[name], (at, part.get("args")))]
-            errors.twice(name, given, path)
-        elif name in known:
+            named = [errors.plugin(name, args, where) for where, args in (result[name], (at, part.get("args")))]
+            errors.twice(name, named, path)
+        elif name in plugins:
             result[name] = f"{at}.args", part.get("args")
         elif name in IN_TREE:
             errors.notes.append(f"{at}: {name} is kube-scheduler's own, ignored")
         else:
             errors.mistakes.append(
-                f'{at}.name: "{name}" is a plugin neither of Headroom nor of kube-scheduler; {nearest(name, known)}'
+                f'{at}.name: "{name}" is a plugin neither of Headroom nor of kube-scheduler; {nearest(name, plugins)}'
             )
     return result
 

@@ -122,8 +122,8 @@ class MetricsServer:
             nodes, _ = await api.list(paths.NODES, keep=_capacity_alone)
             return capacities(nodes)
         names = {at(item, "metadata", "name") for item in usages} if isinstance(usages, list) else set()
-        known = {name: self._cluster.allocatable(name) for name in names if isinstance(name, str)}
-        return {name: amounts for name, amounts in known.items() if amounts is not None}
+        allocatable = {name: self._cluster.allocatable(name) for name in names if isinstance(name, str)}
+        return {name: amounts for name, amounts in allocatable.items() if amounts is not None}
 
 
 def _capacity_alone(node: Mapping[str, Any]) -> dict[str, Any]:

@@ -166,8 +166,8 @@ class Prometheus:
         for (kind, operator), body in zip(wanted, bodies, strict=True):
             values = percentages(body, self._naming)
             unusable += values.unusable
-            given = metrics(values.by_node, kind, operator, self._expressions[kind], self._rollup)
-            for node, more in given.items():
+            parsed = metrics(values.by_node, kind, operator, self._expressions[kind], self._rollup)
+            for node, more in parsed.items():
                 # A deviation without its average would belong to an average of zero.
                 if operator == AVERAGE or any(metric["type"] == kind for metric in result.get(node, ())):
                     result.setdefault(node, []).extend(more)
@@ -176,7 +176,7 @@ class Prometheus:
             stamps.put(self._naming.node(labels), moment(stamp, now))
         # Of an ended series without a sample in the range, only its presence in the window is known.
         oldest = now - self._window_seconds
-        nodes = {node: NodeAnswer(given, stamps.by_node.get(node, oldest)) for node, given in result.items()}
+        nodes = {node: NodeAnswer(parsed, stamps.by_node.get(node, oldest)) for node, parsed in result.items()}
         return Answer(nodes, unusable)
 
 

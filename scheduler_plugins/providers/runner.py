@@ -60,8 +60,8 @@ class Match:
 
     @classmethod
     def of(cls, answered: Mapping[str, object], nodes: Sequence[str]) -> "Match":
-        known = set(nodes)
-        return cls(len(known & answered.keys()), sorted(known - answered.keys()), sorted(answered.keys() - known))
+        wanted = set(nodes)
+        return cls(len(wanted & answered.keys()), sorted(wanted - answered.keys()), sorted(answered.keys() - wanted))
 
     def sentence(self) -> str:
         """For people."""
@@ -143,9 +143,9 @@ class Runner:
         said = iter(answer.nodes.items())
         while some := list(islice(said, _AT_ONCE)):
             result = {name: utilisation(node.metrics, node.measured_at, smoothed=smoothed) for name, node in some}
-            known = {name: reading for name, reading in result.items() if reading is not None}
-            readings |= known
-            self._cache.update_readings(self._plugin, known)
+            measured = {name: reading for name, reading in result.items() if reading is not None}
+            readings |= measured
+            self._cache.update_readings(self._plugin, measured)
             self._cache.freeze(self._clock())
             await asyncio.sleep(0)
         self._readings, self._answer = readings, answer

@@ -81,8 +81,8 @@ def _mean(points: Any) -> float | None:  # noqa: ANN401
     if not isinstance(points, list):
         return None
     values = [percent(point[1]) for point in points if isinstance(point, list) and len(point) == _PAIR]
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return math.fsum(numbers) / len(numbers) if numbers else None
 
 
 class SignalFx:

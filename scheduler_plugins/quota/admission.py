@@ -40,18 +40,18 @@ def demands(pod: QuotaPod, ledger: QuotaLedger, nominations: Iterable[Nomination
         return pod.charge, pod.charge
     # A pod with a claim is not bound, so that its charge, if it has one, is tentative.
     without = ledger.tentative & sums.uids | {pod.uid}
-    own = plus(pod.charge, sums.sum(pod.namespace, pod.priority, without))
+    used = plus(pod.charge, sums.sum(pod.namespace, pod.priority, without))
     # The others, from the sum of all claims: less those of this namespace, of namespaces without a quota or over min,
     # and of pods that are not counted.
     uncounted = {pod.namespace, *(sums.namespaces - ledger.namespaces), *(sums.namespaces & ledger.over_min)}
-    others = sums.total
+    used_by_others = sums.total
     for namespace in uncounted:
-        others = minus(others, sums.sum(namespace, None, frozenset()))
+        used_by_others = minus(used_by_others, sums.sum(namespace, None, frozenset()))
     for uid in without:
         nomination = sums.of(uid)
         if nomination is not None and nomination.namespace not in uncounted:
-            others = minus(others, nomination.charge)
-    return own, plus(own, others)
+            used_by_others = minus(used_by_others, nomination.charge)
+    return used, plus(used, used_by_others)
 
 
 def leaving(pod: QuotaPod, ledger: QuotaLedger, nominations: Nominations) -> tuple[Amounts, Amounts]:
@@ -59,9 +59,9 @@ def leaving(pod: QuotaPod, ledger: QuotaLedger, nominations: Nominations) -> tup
 
     Such a claim replaces their charge. Counting both would block the pod that they were evicted for.
     """
-    own: Amounts = NOTHING
-    everything: Amounts = NOTHING
-    seen: set[str] = set()
+    in_namespace: Amounts = NOTHING
+    in_all: Amounts = NOTHING
+    counted: set[str] = set()
     for nomination in nominations.with_victims:
         if nomination.uid == pod.uid or nomination.uid in ledger.tentative:
             continue
@@ -72,14 +72,14 @@ def leaving(pod: QuotaPod, ledger: QuotaLedger, nominations: Nominations) -> tup
             continue
         for uid in nomination.victims:
             charge = ledger.charge_of(uid)
-            if charge is None or not charge.bound or uid in seen:
+            if charge is None or not charge.bound or uid in counted:
                 continue
-            seen.add(uid)
+            counted.add(uid)
             if mine and charge.namespace == pod.namespace:
-                own = plus(own, charge.amounts)
+                in_namespace = plus(in_namespace, charge.amounts)
             if ledger.quota(charge.namespace) is not None:
-                everything = plus(everything, charge.amounts)
-    return own, everything
+                in_all = plus(in_all, charge.amounts)
+    return in_namespace, in_all
 
 
 def refusal(

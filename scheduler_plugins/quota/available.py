@@ -61,11 +61,11 @@ def _fits(
     evicted = {uid for holder in holders if holder.hold is not None for uid in holder.hold.victims}
     gone = _requests(there[uid] for uid in evicted if uid in there)
     held = {holder.uid for holder in holders}
-    others = (each for each in coming if each.uid not in held and each.uid != pod.uid)
-    kept = plus(_requests(holders), _requests(others))
+    coming_pods = (coming_pod for coming_pod in coming if coming_pod.uid not in held and coming_pod.uid != pod.uid)
+    reserved = plus(_requests(holders), _requests(coming_pods))
     has, taken = cluster.nodes[node].allocatable, cluster.requested(node)
     return all(
-        amount <= has.get(name, 0) - taken.get(name, 0) + gone.get(name, 0) - kept.get(name, 0)
+        amount <= has.get(name, 0) - taken.get(name, 0) + gone.get(name, 0) - reserved.get(name, 0)
         for name, amount in pod.requests.items()
         if amount
     )

@@ -126,8 +126,8 @@ class QuotaCluster:
         return hold if hold is not None and hold.relief and hold.lasts(self.present(now)) else None
 
     def _claims_at(self, now: float) -> "_KnownNominations":
-        known, now = self._known_claims, self.present(now)
-        if known.version != self._claims_version or not known.since <= now < known.until:
+        cached, now = self._known_claims, self.present(now)
+        if cached.version != self._claims_version or not cached.since <= now < cached.until:
             pods = self.claiming.values()
             holding = [pod for pod in pods if pod.hold is not None and pod.hold.lasts(now) and not pod.terminating]
             on: dict[str, list[QuotaPod]] = {}
@@ -137,11 +137,11 @@ class QuotaCluster:
                 nomination for pod in pods if (nomination := self.nomination_of(pod, now)) is not None
             )
             changes = [time for pod in pods if pod.hold is not None for time in pod.hold.times if time > now]
-            known = _KnownNominations(
+            cached = _KnownNominations(
                 self._claims_version, now, min(changes, default=math.inf), nominations, holding, on
             )
-            self._known_claims = known
-        return known
+            self._known_claims = cached
+        return cached
 
     def knows_quotas(self, namespace: str, quotas: Sequence[Json]) -> bool:
         """Return whether a namespace's quotas are these, as JSON, and no others.
@@ -149,9 +149,11 @@ class QuotaCluster:
         Raises:
             QuantityError: an amount is not a quantity.
         """
-        given = sorted((Quota.from_json(quota, self._max_missing) for quota in quotas), key=lambda each: each.seniority)
+        sorted_quotas = sorted(
+            (Quota.from_json(quota, self._max_missing) for quota in quotas), key=lambda each: each.seniority
+        )
         first = self.ledger.quota(namespace)
-        return given == ([first, *self.ledger.passed_over(namespace)] if first is not None else [])
+        return sorted_quotas == ([first, *self.ledger.passed_over(namespace)] if first is not None else [])
 
     # Watches
 

@@ -111,8 +111,8 @@ class QuotaLedger:
 
     def admit(self, pod: QuotaPod) -> None:
         """Charge an admitted pod, until it is bound, refused or deleted."""
-        known = self._charges.get(pod.uid)
-        if known is None or not known.bound:
+        charge = self._charges.get(pod.uid)
+        if charge is None or not charge.bound:
             self._charge(pod.uid, Charge(pod.namespace, pod.charge, bound=False))
 
     def withdraw(self, uid: str) -> None:

@@ -94,7 +94,7 @@ class QuotaPod:
         common = _templates((template_key(pod), charging), pod, charging)
         node, gated = str(spec.get("nodeName") or ""), bool(spec.get("schedulingGates"))
         idle = node or gated or (schedulers and spec.get("schedulerName") not in schedulers)
-        own = {name: part for name, part in metadata.items() if name not in _SEPARATE}
+        identity = {name: part for name, part in metadata.items() if name not in _SEPARATE}
         return cls(
             uid=sys.intern(str(metadata.get("uid") or "")),
             namespace=sys.intern(str(metadata.get("namespace") or "")),
@@ -116,7 +116,7 @@ class QuotaPod:
             lost=status.get("phase") == "Unknown",
             static=is_mirror_pod(pod),
             gated=gated,
-            own=b"" if idle else _ENCODE([own, status]),
+            own=b"" if idle else _ENCODE([identity, status]),
             spec=b"" if idle else common.spec,
         )
 

@@ -38,15 +38,15 @@ class PreemptionGrants:
         return list(self._of.values())
 
     def has(self, uid: str, now: float) -> bool:
-        known = self._of.get(uid)
-        return known is not None and now - known.at < SECONDS
+        grant = self._of.get(uid)
+        return grant is not None and now - grant.at < SECONDS
 
     def acted_on(self, uid: str, node: str) -> None:
         """kube-scheduler has evicted those on a node: it may not act on the answer once more."""
-        known = self._of.pop(uid, None)
-        if known is not None:
-            victims = known.victims.get(node, ())
-            _put(self._acted_on, replace(known, victims={node: victims}, why={}))
+        grant = self._of.pop(uid, None)
+        if grant is not None:
+            victims = grant.victims.get(node, ())
+            _put(self._acted_on, replace(grant, victims={node: victims}, why={}))
 
     def leaving(self, uid: str, there: Mapping[str, QuotaPod], now: float) -> bool:
         """Return whether an allowed victim of a pod is terminating already.

@@ -54,11 +54,11 @@ class UnconfirmedReservations:
         only those that fit below these bounds may have been admitted.
         """
         waiting = dict(self._sums)
-        for each in (uid, *(ledger.tentative & self._pods.keys())):
-            if (pod := self._pods.get(each)) is not None:
+        for pod_uid in (uid, *(ledger.tentative & self._pods.keys())):
+            if (pod := self._pods.get(pod_uid)) is not None:
                 waiting[pod.namespace] = minus(waiting[pod.namespace], pod.charge)
         charge = ledger.charge_of(uid)
-        own: Amounts = NOTHING
+        in_namespace: Amounts = NOTHING
         total: Amounts = NOTHING
         of: dict[str, Amounts] = {}
         for name, amounts in waiting.items():
@@ -68,14 +68,16 @@ class UnconfirmedReservations:
             used = ledger.used(name)
             if charge is not None and charge.namespace == name:
                 used = minus(used, charge.amounts)
-            of[name] = {each: _within(amount, used, quota.max, each, UNLIMITED) for each, amount in amounts.items()}
+            of[name] = {
+                resource: _within(amount, used, quota.max, resource, UNLIMITED) for resource, amount in amounts.items()
+            }
             total = plus(total, of[name])
-            own = of[name] if name == namespace else own
+            in_namespace = of[name] if name == namespace else in_namespace
         total_used = ledger.total_used
         if charge is not None and ledger.quota(charge.namespace) is not None:
             total_used = minus(total_used, charge.amounts)
         total = {name: _within(amount, total_used, ledger.total_min, name, 0) for name, amount in total.items()}
-        return UnconfirmedUsage(own, total, of)
+        return UnconfirmedUsage(in_namespace, total, of)
 
 
 @dataclass(frozen=True, slots=True)

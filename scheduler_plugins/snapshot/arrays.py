@@ -144,8 +144,8 @@ class Snapshot(Nodes):
         try:
             return self._rows(names), []
         except KeyError:
-            known = [name for name in names if name in self.index]
-            return self._rows(known), [name for name in names if name not in self.index]
+            present = [name for name in names if name in self.index]
+            return self._rows(present), [name for name in names if name not in self.index]
 
     def _rows(self, names: Sequence[str]) -> Nodes:
         return self.take(np.fromiter(map(self.index.__getitem__, names), np.intp, len(names)), names)

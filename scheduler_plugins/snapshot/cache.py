@@ -184,13 +184,13 @@ class ClusterCache:
     def _put_node(self, node: Mapping[str, Any]) -> None:
         metadata = node["metadata"]
         name = str(metadata["name"])
-        own = (node.get("status") or {}).get("allocatable") or {}
+        stated = (node.get("status") or {}).get("allocatable") or {}
         annotations = metadata.get("annotations") or {}
         allocatable, problem = estimate_node(node)
         problems = [problem] if problem else []
         problems += [text for reader in self._readers for text in reader.annotation_problems(annotations)]
         try:
-            facts = _NodeFacts(annotations, _in_units(allocatable), _in_units(own, INT64_MAX), problems)
+            facts = _NodeFacts(annotations, _in_units(allocatable), _in_units(stated, INT64_MAX), problems)
         except QuantityError as error:
             raise QuantityError(f"status.allocatable: {error}") from None
         number = self.groups.put(node)
@@ -220,9 +220,9 @@ class ClusterCache:
     def update_readings(self, plugin: str, readings: Mapping[str, Any]) -> None:
         """Take some of what a plugin's own source said."""
         for name, reading in readings.items():
-            given = self._readings.setdefault(name, {})
-            if given.get(plugin) != reading:
-                given[plugin] = reading
+            node_readings = self._readings.setdefault(name, {})
+            if node_readings.get(plugin) != reading:
+                node_readings[plugin] = reading
                 self._stale.add(name)
 
     def retain_readings(self, plugin: str, names: AbstractSet[str]) -> None:

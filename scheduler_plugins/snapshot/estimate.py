@@ -110,11 +110,11 @@ def _asked_as(
     resource: str, band: PriorityBand, requests: Mapping[str, Fraction], limits: Mapping[str, Fraction]
 ) -> tuple[str, ...]:
     """The names of a resource in a pod's requests."""
-    own = _COLOCATED.get(band, {}).get(resource, resource)
-    if not (requests.get(own) or limits.get(own)):
+    colocated = _COLOCATED.get(band, {}).get(resource, resource)
+    if not (requests.get(colocated) or limits.get(colocated)):
         return (resource,)
     # Limits alone do not count: a Mid pod has native ones beside its tier's amounts, so that kubelet enforces them.
-    return (own, resource) if requests.get(resource) else (own,)
+    return (colocated, resource) if requests.get(resource) else (colocated,)
 
 
 def _estimate(actual: str, requests: Mapping[str, Fraction], limits: Mapping[str, Fraction], factor: int) -> int:
@@ -231,10 +231,10 @@ def annotated(text: str) -> Mapping[str, Any]:
     """
     if len(text) > LONGEST_ANNOTATION:
         raise ValueError(f"longer than {LONGEST_ANNOTATION} characters")
-    given = json.loads(text)
-    if given is not None and not isinstance(given, dict):
-        raise ValueError(f"{given!r} is not an object")
-    return given or {}
+    parsed = json.loads(text)
+    if parsed is not None and not isinstance(parsed, dict):
+        raise ValueError(f"{parsed!r} is not an object")
+    return parsed or {}
 
 
 def shortened(error: BaseException) -> str:

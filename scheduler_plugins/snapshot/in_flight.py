@@ -156,7 +156,7 @@ class Reservations:
 
     def __init__(self, reserving: Sequence[Reserving], steady: Callable[[], float] | None = None) -> None:
         self._reserving = reserving
-        self._doubting = [each for each in reserving if isinstance(each, ReservesUnconfirmed)]
+        self._doubting = [ledger for ledger in reserving if isinstance(ledger, ReservesUnconfirmed)]
         self._reserved = InFlight(LONGEST_SECONDS, steady)
         self._doubted = InFlight(DOUBTED_SECONDS, steady)
         self._words: dict[str, Refusal | None] = {}

@@ -91,8 +91,8 @@ class Groups(NamedTuple):
 
     def likely(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows that kube-scheduler prefers: without soft taints, if any, and of the largest weight."""
-        others = rows[~self.avoided[rows]]
-        result = others if len(others) else rows
+        remaining = rows[~self.avoided[rows]]
+        result = remaining if len(remaining) else rows
         weights = self.weights[result]
         preferred: NDArray[np.int64] = result[weights == weights.max(initial=0)]
         return preferred

@@ -112,8 +112,8 @@ class Rows:
         more[:, 0] = share + (np.arange(count)[:, None] < whole - share * count)
         more[:, 1] = whole
         if rows.min() < 0:
-            known = rows >= 0
-            rows, more = rows[known], more[known]
+            valid = rows >= 0
+            rows, more = rows[valid], more[valid]
         self._arrays[_IN_FLIGHT][rows] += times * more
         self._arrays[_VARIANCES][rows] += np.square(whole.astype(np.float64)) * (times * (count - 1) / count**2)
         for key in (_IN_FLIGHT, _VARIANCES):

@@ -332,10 +332,10 @@ class Connection(asyncio.Protocol):
             self._linger()
 
     def _write(self, reply: Reply, more: str, *, head_only: bool = False) -> None:
-        own = "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items()) if reply.headers else ""
+        headers = "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items()) if reply.headers else ""
         head = (
             f"{_STATUS_LINES[reply.status]}Content-Type: {reply.content_type}\r\nContent-Length: {len(reply.body)}\r\n"
-            f"Date: {self._shared.date}\r\n{own}{more}\r\n"
+            f"Date: {self._shared.date}\r\n{headers}{more}\r\n"
         )
         if self._transport is not None:
             self._transport.write(head.encode("latin-1") + (b"" if head_only else reply.body))

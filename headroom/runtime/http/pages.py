@@ -51,7 +51,7 @@ Pages: TypeAlias = Mapping[tuple[str, str], Page]
 def answer(pages: Pages, request: Request) -> Reply | Awaitable[Reply]:
     """Return the reply to a request. HEAD is handled as GET; the sender omits the body.
 
-    Never raises, nor does the awaitable: a page that fails returns 500, and the log has the reason.
+    Neither it nor the awaitable raises: a page that fails returns 500, and the log has the reason.
     """
     page = _find(pages, "GET" if request.method == "HEAD" else request.method, request.path)
     if page is None:

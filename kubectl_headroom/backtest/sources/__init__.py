@@ -101,12 +101,12 @@ def _last(trace: Trace, seconds: float | None) -> Trace:
     if trace.lifetimes is None:
         return replace(trace, times=trace.times[first:], usage=trace.usage[first:])
     left = [lifetime for lifetime in trace.lifetimes if lifetime.end > first]
-    kept = sorted({lifetime.series for lifetime in left})
+    series = sorted({lifetime.series for lifetime in left})
     homes = sorted({lifetime.machine for lifetime in left})
     moved = tuple(
         replace(
             lifetime,
-            series=kept.index(lifetime.series),
+            series=series.index(lifetime.series),
             machine=homes.index(lifetime.machine),
             start=max(lifetime.start - first, 0),
             end=lifetime.end - first,
@@ -114,9 +114,9 @@ def _last(trace: Trace, seconds: float | None) -> Trace:
         for lifetime in left
     )
     names: dict[str, Any] = {
-        "names": tuple(trace.names[place] for place in kept),
-        "workloads": trace.workloads and tuple(trace.workloads[place] for place in kept),
+        "names": tuple(trace.names[place] for place in series),
+        "workloads": trace.workloads and tuple(trace.workloads[place] for place in series),
         "machines": trace.machines and tuple(trace.machines[place] for place in homes),
     }
-    usage, limits = trace.usage[first:, kept], trace.limits[kept]
+    usage, limits = trace.usage[first:, series], trace.limits[series]
     return replace(trace, times=trace.times[first:], usage=usage, limits=limits, lifetimes=moved, **names)

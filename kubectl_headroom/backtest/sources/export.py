@@ -32,14 +32,14 @@ def read(places: Sequence[Path], options: Options, progress: Progress) -> list[T
 
     Raises TraceError if a file cannot be read, or no pod can be evaluated.
     """
-    given = {pod.uid: pod for pod in read_pods(options.pods) if pod.uid}
+    pods_by_uid = {pod.uid: pod for pod in read_pods(options.pods) if pod.uid}
     pods = {place: _pods(place) for place in places}
     nodes = {place: next((pod.node for pod in pods[place].values() if pod.node), place.name) for place in places}
-    known = {Key(nodes[place], uid): pod for place in places for uid, pod in pods[place].items()}
+    pods_by_key = {Key(nodes[place], uid): pod for place in places for uid, pod in pods[place].items()}
     source = grid.place_title(places)
 
     def pod_of(key: Key) -> Pod | None:
-        pod = merge_pod(known.get(key), given.get(key.pod))
+        pod = merge_pod(pods_by_key.get(key), pods_by_uid.get(key.pod))
         return pod and replace(pod, node=key.node)
 
     traces = []

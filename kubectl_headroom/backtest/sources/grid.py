@@ -49,17 +49,17 @@ class Steps:
 
     def begin(self, times: Sequence[float]) -> None:
         """Take the steps from the times of the first rows; raises TraceError if they are too far apart."""
-        known = np.unique(np.asarray(times, dtype=np.float64))
-        apart = float(np.median(np.diff(known))) if known.size > 1 else STEP_SECONDS
+        sorted_times = np.unique(np.asarray(times, dtype=np.float64))
+        apart = float(np.median(np.diff(sorted_times))) if sorted_times.size > 1 else STEP_SECONDS
         if apart > STEP_SECONDS * (1 + _NEAR):
             raise TraceError(
                 f"{self.where}: its rows are {apart:g} s apart; at most 300 s can be used, because models use "
                 "5-minute averages"
             )
         if apart >= STEP_SECONDS * (1 - _NEAR):
-            self._origin, self._offset = float(known[0]), STEP_SECONDS / 2
+            self._origin, self._offset = float(sorted_times[0]), STEP_SECONDS / 2
         else:
-            self._origin = float(known[0] // STEP_SECONDS * STEP_SECONDS)
+            self._origin = float(sorted_times[0] // STEP_SECONDS * STEP_SECONDS)
 
     def add(self, time: float, values: FloatArray) -> None:
         """Take a row, shape (V,), NaN where nothing was measured: it is kept, not copied. TraceError for too many."""
@@ -182,9 +182,9 @@ def place_title(places: Sequence[object]) -> str:
 
 def unique(names: Iterable[str]) -> tuple[str, ...]:
     """Names, each once: the second "a" is called "a (2)"."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     result = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+        counts[name] = counts.get(name, 0) + 1
+        result.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
     return tuple(result)

@@ -51,12 +51,12 @@ def read(folder: Path, options: Options, progress: Progress) -> list[Trace]:
 
 def _trace(path: Path, resource: Resource, machines: Mapping[str, _Machine], options: Options) -> Trace:
     table = read_table(path, options)
-    known = [machines.get(name) or machines.get(name.removeprefix("vm")) for name in table.names]
-    limits = np.array([0.0 if machine is None else machine.limits[resource] for machine in known])
+    capacities = [machines.get(name) or machines.get(name.removeprefix("vm")) for name in table.names]
+    limits = np.array([0.0 if machine is None else machine.limits[resource] for machine in capacities])
     measured = grid.share_measured(table.values)
-    stated = [np.nan if machine is None or machine.coverage is None else machine.coverage for machine in known]
+    stated = [np.nan if machine is None or machine.coverage is None else machine.coverage for machine in capacities]
     coverage = np.where(np.isnan(stated), measured, stated)
-    unknown = np.array([machine is None for machine in known])
+    unknown = np.array([machine is None for machine in capacities])
     small = ~unknown & ~(limits > 0.0)
     sparse = ~unknown & ~small & ~((coverage > grid.COVERAGE) & (measured > _LEAST_MEASURED))
     notes = [
@@ -65,13 +65,13 @@ def _trace(path: Path, resource: Resource, machines: Mapping[str, _Machine], opt
         *grid.left_out(table.names, small, f"{resource} limit 0", "machines"),
         *grid.left_out(table.names, sparse, "measured for 95 % of the time or less", "machines"),
     ]
-    kept = np.flatnonzero(~(unknown | small | sparse))
-    if not kept.size:
+    columns = np.flatnonzero(~(unknown | small | sparse))
+    if not columns.size:
         raise TraceError(f"{path}: none of its {len(table.names)} machines can be used. {' '.join(notes)}")
-    usage = np.ascontiguousarray(table.values[:, kept])
+    usage = np.ascontiguousarray(table.values[:, columns])
     usage *= TABLES[resource][1]
-    kept_table = Table(tuple(table.names[place] for place in kept), table.times, usage, tuple(notes))
-    return grid.machine_trace(resource, kept_table, limits[kept], str(path))
+    kept_table = Table(tuple(table.names[place] for place in columns), table.times, usage, tuple(notes))
+    return grid.machine_trace(resource, kept_table, limits[columns], str(path))
 
 
 def _machines(folder: Path) -> dict[str, _Machine]:

@@ -87,9 +87,9 @@ def traces_of(measured: Iterable[Measured], pod_of: Callable[[Key], Pod | None],
     """
     result = []
     for query in measured:
-        known = {key: pod for key in query.keys if (pod := pod_of(key)) is not None}
+        pods = {key: pod for key in query.keys if (pod := pod_of(key)) is not None}
         if query.keys:
-            result.append(_trace(query, known, source))
+            result.append(_trace(query, pods, source))
     return result
 
 
@@ -113,12 +113,12 @@ def _trace(measured: Measured, pods: Mapping[Key, Pod], source: str) -> Trace:
     )
     for wrong, why in reasons:
         notes += grid.left_out(names, wrong, why, "pods")
-    kept = np.flatnonzero(~(unknown | other | none | sparse)).tolist()
-    if not kept:
+    rows = np.flatnonzero(~(unknown | other | none | sparse)).tolist()
+    if not rows:
         may_help = (unknown | none).any() and not measured.options.pods
         way_out = f" Give --pods FILE, with {PODS_COMMAND}." if may_help else ""
         raise TraceError(f"{source}: no pod of it can be evaluated. {' '.join(notes)}{way_out}")
-    return _assembled(measured, {keys[place]: pods[keys[place]] for place in kept}, amounts[kept], source, notes)
+    return _assembled(measured, {keys[place]: pods[keys[place]] for place in rows}, amounts[rows], source, notes)
 
 
 def _assembled(measured: Measured, pods: Mapping[Key, Pod], limits: FloatArray, source: str, notes: list[str]) -> Trace:

@@ -14,12 +14,12 @@ _TOLERATED_SECONDS: Final = 30.0
 def check(cluster: Cluster) -> Iterator[Finding]:
     """Report nodes with wrong clocks: each report has the node's time, and the API server records its own."""
     reports = [metric for metric in cluster.list(NODE_METRICS) if metric.updated is not None]
-    known = {
+    offsets = {
         report.node: report.ahead for report in sorted(reports, key=lambda one: one.node) if report.ahead is not None
     }
     limit = degrade_seconds(cluster)
-    behind = {node: -ahead for node, ahead in known.items() if -ahead > _TOLERATED_SECONDS}
-    fast = {node: ahead for node, ahead in known.items() if ahead > _TOLERATED_SECONDS}
+    behind = {node: -ahead for node, ahead in offsets.items() if -ahead > _TOLERATED_SECONDS}
+    fast = {node: ahead for node, ahead in offsets.items() if ahead > _TOLERATED_SECONDS}
     for severity, seconds, consequence in (
         (
             Severity.ERROR,
@@ -37,7 +37,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
             texts = named([f"{node} ({by:.0f} s)" for node, by in seconds.items()])
             message = f"The clocks of {count(len(seconds), 'node')} are {consequence}: {texts}."
             yield Finding(severity, message, "sudo timedatectl set-ntp true  # on the node", list(seconds))
-    if not known:
+    if not offsets:
         yield info("No node has reported yet, so nothing is known of their clocks.")
     elif not behind and not fast:
-        yield ok(f"The clocks of {count(len(known), 'node')} agree with the API server's within 30 s.")
+        yield ok(f"The clocks of {count(len(offsets), 'node')} agree with the API server's within 30 s.")

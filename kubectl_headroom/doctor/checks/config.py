@@ -34,8 +34,8 @@ def check(cluster: Cluster) -> Iterator[Finding]:
     if reviewed.entry_errors:
         message = f"{place}: entries are disabled: {sentences(reviewed.entry_errors)}."
         yield error(message, edit, list(map(str, reviewed.entry_errors)))
-    for each in reviewed.warnings:
-        yield warning(f"{place}: {each}.", edit)
+    for text in reviewed.warnings:
+        yield warning(f"{place}: {text}.", edit)
     config = reviewed.config or ColocationConfig()
     for overlap in on_nodes(config, [(name(node), labels(node)) for node in cluster.list(NODES)]):
         yield warning(f"{place}: {overlap}.", edit, overlap.nodes)

@@ -40,8 +40,8 @@ def check(cluster: Cluster) -> Iterator[Finding]:
             else:
                 message = f"{place} is alive and {work} as our {ours}: the last writer wins. Run one of the two."
                 yield warning(f"Koordinator's {message}", f"kubectl -n {namespaces[theirs]} {stop}", [place])
-    others = sorted(f"{namespaces[each]}/{each}" for each in _OTHERS if each in namespaces)
-    yield from about(Severity.INFO, others, "Koordinator's {names} runs beside Headroom, and may.", docs=_PAGE)
+    components = sorted(f"{namespaces[component]}/{component}" for component in _OTHERS if component in namespaces)
+    yield from about(Severity.INFO, components, "Koordinator's {names} runs beside Headroom, and may.", docs=_PAGE)
     for permission, webhook in zip((may.VALIDATING, may.MUTATING), may.KOORDINATOR_WEBHOOKS, strict=True):
         if (cluster.get(permission, webhook) or {}).get("webhooks"):
             message = f"{webhook} is registered: it judges pods, quotas and the same config by its own rules."

@@ -56,9 +56,9 @@ def nodes(cluster: Cluster) -> Iterator[Finding]:
         message = f"None of {count(len(result), 'node')} runs Linux, and Headroom runs nowhere else."
         yield error(message, "add a Linux node to the cluster")
         return
-    others = [node for node in result if node not in linux]
+    other_systems = [node for node in result if node not in linux]
     message = "{count} without Linux are left alone: {names}."
-    yield from about(Severity.INFO, others, message, docs="compatibility.md")
+    yield from about(Severity.INFO, other_systems, message, docs="compatibility.md")
     yield from about(
         Severity.WARNING,
         [node for node, machine in linux.items() if machine.get("architecture", "amd64") not in _ARCHITECTURES],
@@ -74,8 +74,8 @@ def nodes(cluster: Cluster) -> Iterator[Finding]:
 def _kubelets(linux: Mapping[str, Mapping[str, str]], server: tuple[int, int] | None) -> Iterator[Finding]:
     """Kubelets that are too old for us, or else for their API server."""
     versions = {node: minor(machine.get("kubeletVersion", "")) for node, machine in linux.items()}
-    known = {node: version for node, version in versions.items() if version is not None}
-    if old := [node for node, version in known.items() if version < _OLDEST]:
+    by_node = {node: version for node, version in versions.items() if version is not None}
+    if old := [node for node, version in by_node.items() if version < _OLDEST]:
         message = "{count} have a kubelet older than 1.30, which Headroom does not support: {names}."
         yield from about(Severity.WARNING, old, message, "upgrade their kubelets")
     elif server is not None:
@@ -83,7 +83,7 @@ def _kubelets(linux: Mapping[str, Mapping[str, str]], server: tuple[int, int] | 
             Severity.WARNING,
             [
                 node
-                for node, version in known.items()
+                for node, version in by_node.items()
                 if version > server or server[1] - version[1] > _OLDEST_KUBELET_SKEW
             ],
             "{count} have a kubelet that is newer than the API server, or more than three minor versions older, which "
@@ -94,31 +94,31 @@ def _kubelets(linux: Mapping[str, Mapping[str, str]], server: tuple[int, int] | 
 
 def pod_security(cluster: Cluster) -> Iterator[Finding]:
     """Return whether the labels of Headroom's namespace let the agent's pods in."""
-    own = cluster.namespace
-    namespace = cluster.get(NAMESPACES, own)
+    release = cluster.namespace
+    namespace = cluster.get(NAMESPACES, release)
     if namespace is None and cluster.preflight:
-        yield ok(f"There is no namespace {own} yet: helm install --create-namespace makes it.")
+        yield ok(f"There is no namespace {release} yet: helm install --create-namespace makes it.")
         return
     if namespace is None:
-        yield installed_elsewhere(cluster, f"There is no namespace {own}.")
+        yield installed_elsewhere(cluster, f"There is no namespace {release}.")
         return
     level = labels(namespace).get(_ENFORCE, "")
-    admit = f"kubectl label namespace {own} {_ENFORCE}=privileged --overwrite"
+    admit = f"kubectl label namespace {release} {_ENFORCE}=privileged --overwrite"
     if level in {"baseline", "restricted"}:
         yield error(
-            f"Namespace {own} enforces pod security level {level}, which refuses the agent's pods: they read /proc and "
+            f"Namespace {release} enforces pod security level {level}, which refuses the agent's pods: they read /proc and "
             "/sys/fs/cgroup of their node.",
             admit,
         )
     elif level == "privileged":
-        yield ok(f"Namespace {own} admits the agent's pods: pod security level {level}.")
+        yield ok(f"Namespace {release} admits the agent's pods: pod security level {level}.")
     elif level:
-        yield warning(f"Namespace {own} has label {_ENFORCE}={level}, which is no level.", admit)
+        yield warning(f"Namespace {release} has label {_ENFORCE}={level}, which is no level.", admit)
     else:
-        yield ok(f"Namespace {own} sets no pod security level of its own.")
+        yield ok(f"Namespace {release} sets no pod security level of its own.")
     if namespace["metadata"].get("deletionTimestamp"):
-        wait = f"kubectl wait --for=delete namespace/{own} --timeout=10m"
-        yield error(f"Namespace {own} is being deleted, with everything in it.", wait, docs="")
+        wait = f"kubectl wait --for=delete namespace/{release} --timeout=10m"
+        yield error(f"Namespace {release} is being deleted, with everything in it.", wait, docs="")
 
 
 def priority_classes(cluster: Cluster) -> Iterator[Finding]:

@@ -93,22 +93,22 @@ def _endpoints(cluster: Cluster) -> Iterator[Finding]:
 
 async def _tried(cluster: Cluster, config: str) -> Finding:
     """Return the API server's response to a wrong edit as a dry run, where this login may edit at all."""
-    own = cluster.namespace
-    patch = {"verb": "patch", "group": "", "resource": "configmaps", "namespace": own, "name": config}
+    namespace = cluster.namespace
+    patch = {"verb": "patch", "group": "", "resource": "configmaps", "namespace": namespace, "name": config}
     (allowed,) = await cluster.i_may([patch])
     if not allowed or cluster.get(CONFIG_MAPS, config) is None:
         why = "there is no ConfigMap to try it on" if allowed else "this login may not edit the ConfigMap"
         return ok(f"The webhook is registered and trusted, and a manager is ready for it; not tried, because {why}.")
-    path, wrong = f"{CONFIG_MAPS.path(own)}/{config}", {"data": {CONFIG_MAP_KEY: _WRONG_CONFIG}}
+    path, wrong = f"{CONFIG_MAPS.path(namespace)}/{config}", {"data": {CONFIG_MAP_KEY: _WRONG_CONFIG}}
     try:
         await cluster.api.patch(path, wrong, params={"dryRun": "All"})
     except kube.ApiError as refused:
         if "admission webhook" in refused.message:
             return ok("The webhook answers: a wrong colocation config was refused (a dry run, nothing was stored).")
-        see = f"kubectl -n {own} get configmap {config}"
+        see = f"kubectl -n {namespace} get configmap {config}"
         return warning(f"The webhook could not be tried: {refused}.", see)
     return warning(
         "A wrong colocation config passes (a dry run, nothing was stored): the API server does not reach the manager's "
         "webhook. Let API servers reach port 9443 of the manager's pods (firewall, NetworkPolicy).",
-        f"kubectl -n {own} describe networkpolicies",
+        f"kubectl -n {namespace} describe networkpolicies",
     )

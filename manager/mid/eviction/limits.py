@@ -39,8 +39,8 @@ class EvictionSettings:
         """Complete a strategy with the built-in defaults."""
 
         def get(name: str) -> Any:  # noqa: ANN401 - fields of several types
-            own = getattr(strategy.mid_eviction, name, None)
-            return getattr(DEFAULTS.mid_eviction, name) if own is None else own
+            limit = getattr(strategy.mid_eviction, name, None)
+            return getattr(DEFAULTS.mid_eviction, name) if limit is None else limit
 
         window = strategy.metric_aggregate_duration_seconds or DEFAULTS.metric_aggregate_duration_seconds or 0
         limits = get("max_per_node_per_minute"), get("max_per_minute")
@@ -102,8 +102,8 @@ class EvictionBackoff:
 
     def backoff_until(self, workload: str, created: float, now: float) -> float | None:
         """Until when a pod of a workload, created at that time, is not evicted; `None` when it may be. [s]"""
-        known = self._backoffs.get(workload)
-        waits = [known.until] if known is not None and known.replaces(created) else []
+        backoff = self._backoffs.get(workload)
+        waits = [backoff.until] if backoff is not None and backoff.replaces(created) else []
         if self._began is not None and self._began[1] - FIRST_SECONDS <= created < self._began[1]:
             waits.append(self._began[0] + FIRST_SECONDS)
         return max((until for until in waits if until > now), default=None)
@@ -111,11 +111,11 @@ class EvictionBackoff:
     def evicted(self, workload: str, created: float, now: float, wall: float) -> None:
         """Record the eviction of a pod of a workload that was created at that time; clocks as of `begin`."""
         self._backoffs = {name: each for name, each in self._backoffs.items() if now < each.until + LONGEST_SECONDS}
-        known = self._backoffs.get(workload)
-        if known is not None and not known.replaces(created):
-            known.until = now + known.waits.after(known.waits.failures)
+        backoff = self._backoffs.get(workload)
+        if backoff is not None and not backoff.replaces(created):
+            backoff.until = now + backoff.waits.after(backoff.waits.failures)
             return
-        waits = known.waits if known is not None else Backoff(FIRST_SECONDS, LONGEST_SECONDS)
+        waits = backoff.waits if backoff is not None else Backoff(FIRST_SECONDS, LONGEST_SECONDS)
         self._backoffs[workload] = _WorkloadBackoff(wall, now + waits.failed(), waits)
 
     def __len__(self) -> int:

@@ -18,8 +18,8 @@ class Selection:
 
 def eviction_order(pods: Iterable[PodInputs]) -> list[PodInputs]:
     """Mid pods in the order of eviction: priority 7000 before 7500, then 5 minutes old before an hour."""
-    known = [(pod.mid.priority, -pod.mid.created, pod.key, pod) for pod in pods if pod.mid is not None]
-    return [pod for *_, pod in sorted(known, key=lambda entry: entry[:3])]
+    candidates = [(pod.mid.priority, -pod.mid.created, pod.key, pod) for pod in pods if pod.mid is not None]
+    return [pod for *_, pod in sorted(candidates, key=lambda entry: entry[:3])]
 
 
 def select_victims(pods: Iterable[PodInputs], short: Amounts, spare: Callable[[PodInputs], str]) -> Selection:

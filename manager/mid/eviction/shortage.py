@@ -42,8 +42,8 @@ def shortage(
     """Return the shortage that a fresh report proves; `None` when it proves none.
 
     No pod is evicted because an input is unknown. A report that is missing, too old, or of an agent that says that it
-    does not measure proves nothing, nor does a node that is in shadow mode or disabled. Usage that is not reported
-    counts as none, and Reclaimable that is not reported, or not ready, as all there is: then only what the node
+    does not measure proves nothing, nor does a node that is in shadow mode or disabled. Missing usage
+    counts as none, and Reclaimable that is missing or not ready counts as unlimited: then only what the node
     really uses can show a shortage.
 
     Args:
@@ -55,8 +55,8 @@ def shortage(
     report = inputs.report
     if report is None or result.degraded or inputs.strategy.shadow or not report.collecting:
         return None
-    found = calculate(_in_favour(inputs, tombstones)) if result.deficit else result
-    return Shortage(found.requested, found.calculated, terminating)
+    shortage = calculate(_in_favour(inputs, tombstones)) if result.deficit else result
+    return Shortage(shortage.requested, shortage.calculated, terminating)
 
 
 def unknown_inputs(inputs: NodeInputs) -> tuple[str, ...]:
@@ -90,8 +90,8 @@ def _in_favour(inputs: NodeInputs, tombstones: Iterable[PodInputs]) -> NodeInput
     report = inputs.report
     if report is None:
         return inputs
-    known = report.reclaimable if report.prediction_ready else Measured()
-    reclaimable = Measured(*(_or(known[resource], inputs.allocatable[resource]) for resource in Resource))
+    measured = report.reclaimable if report.prediction_ready else Measured()
+    reclaimable = Measured(*(_or(measured[resource], inputs.allocatable[resource]) for resource in Resource))
     usage, system = report.node_usage, report.system_usage
     if not (_is_known(usage) and (_is_known(system) or not report.own_agent)):
         usage = system = Measured(0, 0)

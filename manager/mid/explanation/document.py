@@ -8,7 +8,7 @@
     degraded            {"reason", "message"} when nothing may be published whatever the numbers, else null
     excluded            why the manager leaves this node alone, or null
     notes               sentences, most important first
-    next                per resource {"resource", "action": nothing | write | hold | wait, "offered", "desired",
+    next                per resource {"resource", "action": nothing | write | hold | wait, "published", "desired",
                         "withinSeconds", "reason"}: the next action of the manager, and its latest time
     eviction            null without a deficit, else {"mode", "afterSeconds", "proven", "short": amounts, "pods":
                         [{"pod", "priority", "cpuMilli", "memoryBytes"}] in the order in which they would go, "spared":
@@ -23,7 +23,7 @@
     manager             {"leader", "renewedSecondsAgo", "writes"}, or null where its Lease cannot be seen
     mode, strategy, strategySources, config
     whatIf              null, or {"settings", "config", "now": {published … degraded as above}, "agentMustFollow":
-                        fields of the NodeMetric's spec that would change: what follows from them cannot be told from
+                        fields of the NodeMetric's spec that would change: their consequences cannot be computed from
                         here}; with it, everything else is what would be
 
 Names contain the units, or the resource implies them: milli-cores and bytes. null is unknown, or absent.
@@ -121,7 +121,7 @@ def _step(step: Step) -> dict[str, Any]:
     return {
         "resource": step.resource.value,
         "action": step.action.value,
-        "offered": step.published,
+        "published": step.published,
         "desired": step.desired,
         "withinSeconds": step.within_seconds,
         "reason": step.reason,

@@ -1,6 +1,6 @@
 """The effect of `midEviction` on a deficit: whether the report proves it, and the victims in order.
 
-It chooses with the manager's own functions. What the manager remembers is not known from outside: for how long the
+It chooses with the manager's own functions. The manager's memory is not visible from outside: for how long the
 deficit has lasted, which pods have just left, and what its limits and its guard against loops spare for now.
 """
 

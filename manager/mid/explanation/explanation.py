@@ -77,7 +77,7 @@ class Explanation:
     status: Json  # status of the NodeMetric; empty where there is none or it cannot be read
     mid_pods: tuple[PodInputs, ...]  # the pods that requested Mid resources here
     eviction: Eviction | None  # what eviction makes of a deficit; None where there is none
-    what_if: WhatIf | None = None  # what is tried; None: this is how it is
+    what_if: WhatIf | None = None  # the changes tried; None: the current state
     before: "Explanation | None" = None  # how it is, when something is tried
 
     @property
@@ -108,7 +108,7 @@ class Explanation:
 
 
 def explain(seen: Seen, config: ConfigState, what_if: WhatIf | None = None) -> Explanation:
-    """Gather the explanation of one node; where something is tried, how it is now stands in `before`."""
+    """Gather the explanation of one node; with a what-if, `before` has the current state."""
     if what_if is None:
         return _explain(seen, config, None)
     before = _explain(seen, config, None)
@@ -189,7 +189,7 @@ def _text(config_map: Json | None) -> str | None:
 
 def _written_ago(config_map: Json, now: float) -> float | None:
     metadata = config_map.get("metadata") or {}
-    others = [entry for entry in metadata.get("managedFields") or () if not managed_fields.by_manager(entry)]
-    times = [str(entry["time"]) for entry in others if entry.get("time")]
+    foreign = [entry for entry in metadata.get("managedFields") or () if not managed_fields.by_manager(entry)]
+    times = [str(entry["time"]) for entry in foreign if entry.get("time")]
     written = max(times, default=metadata.get("creationTimestamp"))
     return age(written, now) if written else None

@@ -63,8 +63,8 @@ def _config(explanation: Explanation) -> Iterator[str]:
     state = explanation.config.in_force
     yield from (f"config: {finding}" for finding in state.errors)
     if state.errors:
-        kept = "the last good one stays" if state.origin is Origin.LAST_GOOD else "the defaults are"
-        yield f"config: {explanation.config.place} cannot be used: {kept} in force until it is mended"
+        fallback = "the last good one stays" if state.origin is Origin.LAST_GOOD else "the defaults are"
+        yield f"config: {explanation.config.place} cannot be used: {fallback} in force until it is mended"
     view = explanation.strategy
     rest = (*state.entry_errors, *view.findings, *view.overlaps, *state.warnings)
     yield from (f"config: {finding}" for finding in rest)
@@ -72,11 +72,11 @@ def _config(explanation: Explanation) -> Iterator[str]:
 
 def _manager(explanation: Explanation) -> Iterator[str]:
     """Return why nothing of this reaches the Node at all."""
-    seen = explanation.seen
-    if seen.lease is not None and not seen.lease.held:
-        last = amounts.age(seen.lease.renewed_ago)
-        why = f"its Lease was renewed {last} ago" if seen.lease.holder else "its Lease has no holder"
-        yield f"no manager writes now ({why}), so the Node stays as it is until one runs again"
+    inputs = explanation.seen
+    if inputs.lease is not None and not inputs.lease.held:
+        last = amounts.age(inputs.lease.renewed_ago)
+        why = f"its Lease was renewed {last} ago" if inputs.lease.holder else "its Lease has no holder"
+        yield f"no manager writes now ({why}), the Node keeps its amounts until one runs again"
 
 
 def _steps(explanation: Explanation) -> Iterator[str]:
@@ -138,10 +138,10 @@ def _zeros(explanation: Explanation) -> Iterator[str]:
         if term.name == "mid":
             yield f"{TITLES[term.resource]}: Mid is {amount(term.resource, 0)} because {formula.decisive(term)} is 0"
         elif term.name == "reclaimable":
-            asked = amount(term.resource, explanation.facts.requests_above_mid[term.resource])
+            requested = amount(term.resource, explanation.facts.requests_above_mid[term.resource])
             yield (
                 f"{TITLES[term.resource]}: reclaimable is {amount(term.resource, 0)}: the agent says so"
-                f"{_peak(explanation, term.resource)}; pods above Mid request {asked}"
+                f"{_peak(explanation, term.resource)}; pods above Mid request {requested}"
             )
 
 
@@ -160,9 +160,9 @@ def _prediction(explanation: Explanation) -> Iterator[str]:
         yield f"prediction: {explanation.ready_message}"
     policy = explanation.prediction.get("policy") or {}
     texts = (explanation.before or explanation).strategy.strategy
-    asked = spec_for(texts).predict_policy
-    if policy.get("model") and asked and asked.model != policy["model"]:
+    wanted = spec_for(texts).predict_policy
+    if policy.get("model") and wanted and wanted.model != policy["model"]:
         yield (
-            f"prediction: the agent predicts with {policy['model']}, the strategy asks for {asked.model}: it follows "
+            f"prediction: the agent predicts with {policy['model']}, the strategy states {wanted.model}: it follows "
             "within moments, or its condition PredictionReady says why not"
         )

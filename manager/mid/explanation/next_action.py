@@ -65,7 +65,7 @@ def steps(
     found, wanted = [], desired(result, strategy)
     for resource in Resource:
         # The other resource is taken for right, so that the answer is about this one.
-        current = {each: published[each] if each is resource else PublishedAmount(wanted[each]) for each in Resource}
+        current = {key: published[key] if key is resource else PublishedAmount(wanted[key]) for key in Resource}
         decision = decide(current, result.desired, strategy, memory, now, result.requested, expired=result.expired)
         waits = resource in decision.state.pending_increases and decision.writes.get(resource) != wanted[resource]
         within: float | None = None

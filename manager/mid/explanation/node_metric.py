@@ -25,9 +25,9 @@ class Amount:
         Raises:
             QuantityError: an amount is not a quantity.
         """
-        known = resources or {}
+        parts = resources or {}
         return cls(
-            milli_value(known["cpu"]) if "cpu" in known else None, value(known["memory"]) if "memory" in known else None
+            milli_value(parts["cpu"]) if "cpu" in parts else None, value(parts["memory"]) if "memory" in parts else None
         )
 
     def as_json(self) -> dict[str, int | None]:

@@ -59,13 +59,13 @@ def input_rows(explanation: Explanation) -> list[tuple[str, str, str, str, str]]
 
     return [
         (
-            each.name,
-            number(each.name, each.values, Resource.CPU),
-            number(each.name, each.values, Resource.MEMORY),
-            each.origin.value,
-            "now" if each.age_seconds is None else amounts.age(each.age_seconds),
+            row.name,
+            number(row.name, row.values, Resource.CPU),
+            number(row.name, row.values, Resource.MEMORY),
+            row.origin.value,
+            "now" if row.age_seconds is None else amounts.age(row.age_seconds),
         )
-        for each in inputs(decided(explanation).terms, explanation.facts, explanation.status)
+        for row in inputs(decided(explanation).terms, explanation.facts, explanation.status)
     ]
 
 

@@ -102,8 +102,8 @@ def as_json(
         last: our last conditions, also removed ones; a condition with the same status keeps its time.
         now: the time. [unix s]
     """
-    stand = [(old.status, old.reason) if (old := known.get(state.type)) else None for state in states]
-    if stand == [(state.status, state.reason) for state in states]:
+    current = [(old.status, old.reason) if (old := known.get(state.type)) else None for state in states]
+    if current == [(state.status, state.reason) for state in states]:
         return None
     moment, result = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), []
     for state in states:

@@ -100,25 +100,25 @@ class MidEvictions:
         pods = {pod.uid: pod for pod in context.cluster.pods_on(name) if pod.holds_mid}
         if total(pod.mid_requests for pod in pods.values()) != reconciled.inputs.mid_requests:
             return _SOON_SECONDS  # they changed since the inputs were gathered: what left would count as short
-        seen = state.observe(reconciled, settings.window_seconds, pods, now)
-        before, state.last_reconciled = state.last_reconciled, (now, seen.deficit if seen else NOTHING)
+        observed = state.observe(reconciled, settings.window_seconds, pods, now)
+        before, state.last_reconciled = state.last_reconciled, (now, observed.deficit if observed else NOTHING)
         if before is not None:
             metrics.short_for(name, before[1], now - before[0])
-        short = seen.short if seen is not None and settings.mode != "off" else NOTHING
+        short = observed.short if observed is not None and settings.mode != "off" else NOTHING
         state.timer.update(short, now)
-        known = context.cluster.node_metrics.get(name)
-        observed_at, due = known.observed_at.report if known else None, NOTHING
+        cached = context.cluster.node_metrics.get(name)
+        observed_at, due = cached.observed_at.report if cached else None, NOTHING
         if observed_at is not None:
             due = state.timer.due(short, settings.after_seconds, observed_at, now)
-        eviction_pass = _EvictionPass(run, reconciled, settings, state, metrics, pods, seen or Shortage())
-        await eviction_pass.report_unproven(seen)
+        eviction_pass = _EvictionPass(run, reconciled, settings, state, metrics, pods, observed or Shortage())
+        await eviction_pass.report_unproven(observed)
         wait = state.timer.next_due(settings.after_seconds, now)
-        if seen is None or not due:
+        if observed is None or not due:
             if not short:
                 state.reported, state.skipped = (), frozenset()
                 metrics.would_evict(name, 0)
             return wait
-        eviction_pass.seen = seen.only(due)
+        eviction_pass.seen = observed.only(due)
         await (eviction_pass.evict() if settings.mode == "on" else eviction_pass.dry_run())
         times = [*eviction_pass.requeue_at, *([] if wait is None else [now + wait])]
         return max(min(times) - now, _SOON_SECONDS) if times else None

@@ -64,12 +64,12 @@ class ShadowAccounts:
 async def _simulation(run: Run, name: str, state: ShadowState) -> ShadowSimulation:
     """The running simulation, else one from the stored account, else a new one."""
     context, cluster = run.context, run.context.cluster
-    kept = await context.state_of(ShadowStore).of(run, name)
-    written = None if kept is None else kept.get(name)
+    account = await context.state_of(ShadowStore).of(run, name)
+    written = None if account is None else account.get(name)
     uid = cluster.nodes[name]["metadata"]["uid"] if name in cluster.nodes else state.node_uid
     if state.simulation is not None and state.node_uid == uid:
         found_after_all = state.unread and written is not None and written.node_uid == uid
-        state.unread = state.unread and kept is None
+        state.unread = state.unread and account is None
         if not found_after_all:
             return state.simulation
     stored = None
@@ -77,7 +77,7 @@ async def _simulation(run: Run, name: str, state: ShadowState) -> ShadowSimulati
         stored = StoredAccount.of(written.account) if written.node_uid == uid else None
     now, wall = context.steady(), context.wall()
     state.clear()
-    state.node_uid, state.unread = uid, kept is None
+    state.node_uid, state.unread = uid, account is None
     if stored is None:
         state.simulation = ShadowSimulation(Account(wall), None, now)
     else:

@@ -48,8 +48,8 @@ class ShadowMetrics:
         }
         self._observed.labels(node).set(account.observed / _MILLI)
         for name, gauge in self._of_node.items():
-            for each in Resource:
-                gauge.labels(node, each.value).set(_shown(name, shown[name][each]))
+            for resource in Resource:
+                gauge.labels(node, resource.value).set(_shown(name, shown[name][resource]))
         self._total(node, (account.observed, *(shown[name][resource] for name in _AMOUNTS for resource in Resource)))
 
     def forget(self, node: str) -> None:

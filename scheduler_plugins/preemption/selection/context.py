@@ -50,15 +50,15 @@ class Budgets:
         """
         left: dict[str, int] = {}
         protected: list[QuotaPod] = []
-        others: list[QuotaPod] = []
+        other_pods: list[QuotaPod] = []
         for pod in pods:
             violates = False
             for budget in self._about(pod):
                 if pod.name not in budget.disrupted and not budget.everybody:
                     left[budget.uid] = left.get(budget.uid, budget.allowed) - 1
                     violates = violates or left[budget.uid] < 0
-            (protected if violates else others).append(pod)
-        return protected, others
+            (protected if violates else other_pods).append(pod)
+        return protected, other_pods
 
     def refuse(self, pods: Iterable[QuotaPod]) -> list[QuotaPod]:
         """Return the pods that the Eviction API would refuse to evict if all of them were requested.
@@ -80,9 +80,9 @@ class Budgets:
         """Return the budgets that select a pod; pods with equal labels share the object, so it is cached."""
         if not pod.labels or pod.namespace not in self._of:
             return ()
-        known = self._known.get((pod.namespace, id(pod.labels)))
-        if known is not None:
-            return known[1]
+        cached = self._known.get((pod.namespace, id(pod.labels)))
+        if cached is not None:
+            return cached[1]
         result = [budget for budget in self._of[pod.namespace] if budget_is_about(budget, pod)]
         self._known[pod.namespace, id(pod.labels)] = pod.labels, result
         return result
@@ -226,11 +226,13 @@ class PreemptionContext:
         pod, ledger, there = self.pod, self.cluster.ledger, self.cluster.on_node(node).values()
         if self.quota is None:
             result = [
-                other for other in there if other.priority < pod.priority and ledger.quota(other.namespace) is None
+                candidate
+                for candidate in there
+                if candidate.priority < pod.priority and ledger.quota(candidate.namespace) is None
             ]
         elif self.beyond_min:
-            own = (each for each in there if each.namespace == pod.namespace and not each.static)
-            result = [other for other in own if other.priority < pod.priority]
+            in_namespace = (other for other in there if other.namespace == pod.namespace and not other.static)
+            result = [other for other in in_namespace if other.priority < pod.priority]
         else:
             result = [pod for pod in there if pod.namespace in self.lenders and not pod.static]
         if self.going:

@@ -84,7 +84,7 @@ def no_victims(pod: QuotaPod, node: str) -> str:
 
 
 def _among(pods: Sequence[QuotaPod], others: Sequence[QuotaPod]) -> list[QuotaPod]:
-    uids = {other.uid for other in others}
+    uids = {victim.uid for victim in others}
     return [pod for pod in pods if pod.uid in uids]
 
 
@@ -171,8 +171,8 @@ def arithmetic(context: PreemptionContext, victims: Iterable[QuotaPod]) -> str:
 def _decisive(context: PreemptionContext, resources: Sequence[str]) -> str:
     """Return the resource for the sentence: one that is short, else one that the pod requests."""
     short = {**context.shortage[0], **context.shortage[1]}
-    asked = (name for name in resources if context.pod.charge.get(name, 0) > 0)
-    return next((name for name in resources if name in short), None) or next(asked, resources[0])
+    requested = (name for name in resources if context.pod.charge.get(name, 0) > 0)
+    return next((name for name in resources if name in short), None) or next(requested, resources[0])
 
 
 def _uses(context: PreemptionContext, quota: Quota, resource: str) -> str:
@@ -184,10 +184,10 @@ def _uses(context: PreemptionContext, quota: Quota, resource: str) -> str:
 def _needs(context: PreemptionContext, quota: Quota, resources: Sequence[str]) -> str:
     """Return the pod's needs within its namespace's min: of these resources if it requests any."""
     charge = context.pod.charge
-    asked = [name for name in (*resources, *charge) if charge.get(name, 0) > 0]
-    if not asked:
+    requested = [name for name in (*resources, *charge) if charge.get(name, 0) > 0]
+    if not requested:
         return f"quota {quota.key} needs a place for one more pod"
-    name = asked[0]
+    name = requested[0]
     of = f" ({name})" if name not in resources else ""
     least = quantity(name, quota.min.get(name, 0))
     return f"quota {quota.key} needs {quantity(name, charge[name])} of its min {least}{of}"

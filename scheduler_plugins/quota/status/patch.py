@@ -33,12 +33,12 @@ def update(quota: Json, used: Mapping[str, str] | None, found: Sequence[Finding]
     made = {finding.type: _condition(finding, former.get(finding.type), generation, now) for finding in found}
     dropped = former.keys() - made.keys() if used is None else set()
     if dropped or any(former.get(kind) != condition for kind, condition in made.items()):
-        kept = [
+        conditions = [
             made.pop(str(condition.get("type")), condition)
             for condition in stored
             if condition.get("type") not in dropped
         ]
-        body["conditions"] = [*kept, *made.values()]
+        body["conditions"] = [*conditions, *made.values()]
     if not body:
         return None
     news = [finding for finding in found if finding.warns and _differs(finding, former.get(finding.type))]

@@ -154,17 +154,17 @@ class Writer:
     def _stored(self, uid: str) -> Json | None:
         """Return the present quota: from the watch, or from our write until the watch has it."""
         quota = self.cluster.quota_objects.get(uid)
-        known = self._known.get(uid)
-        if quota is None or known is None:
+        state = self._known.get(uid)
+        if quota is None or state is None:
             return quota
-        if known.answer is not None and quota["metadata"].get("resourceVersion") == known.seen:
-            quota = known.answer
+        if state.answer is not None and quota["metadata"].get("resourceVersion") == state.seen:
+            quota = state.answer
         else:
-            known.answer = None
+            state.answer = None
         status = quota.get("status") or {}
-        if not known.pruned or status.get("conditions"):
+        if not state.pruned or status.get("conditions"):
             return quota
-        return {**quota, "status": {**status, "conditions": known.pruned}}
+        return {**quota, "status": {**status, "conditions": state.pruned}}
 
     def _change(self, stored: Json, surroundings: Surroundings, now: float) -> Update | None:
         """Return the pending write of a quota, if there is one."""
@@ -175,27 +175,27 @@ class Writer:
         quota = next((candidate for candidate in all_of_it if candidate.uid == metadata.get("uid")), None)
         if quota is None:
             return None
-        known = self._known.setdefault(quota.uid, _Known())
+        state = self._known.setdefault(quota.uid, _Known())
         bound = ledger.bound(namespace)
         looked_at = (metadata.get("resourceVersion"), all_of_it, bound, surroundings)
-        if now < known.not_before or looked_at == known.settled:
+        if now < state.not_before or looked_at == state.settled:
             return None
         used = quota.reported(bound) if quota is senior else None
         change = update(stored, used, findings(quota, all_of_it, surroundings, bound), self.clock())
         if change is None:
-            known.settled = looked_at
+            state.settled = looked_at
         # With every node that comes or goes the numbers change in the words of all quotas.
-        elif change.words_alone and now - known.wrote_at < _WORDS_SECONDS:
+        elif change.words_alone and now - state.wrote_at < _WORDS_SECONDS:
             return None
         return change
 
     async def _write(self, quota: Json, change: Update) -> Written:
         metadata, now = quota["metadata"], self.monotonic()
-        known = self._known[str(metadata["uid"])]
-        result = await self._patch(quota, change, known)
+        state = self._known[str(metadata["uid"])]
+        result = await self._patch(quota, change, state)
         self.metrics.writes.labels(result).inc()
         if result is Written.OK:
-            known.wrote_at = now
+            state.wrote_at = now
             for news in change.news:
                 await self._warn(quota, news)
         return result
@@ -218,8 +218,8 @@ class Writer:
         self._backoff.succeeded()
         known.seen, known.answer = str((current or quota)["metadata"].get("resourceVersion")), answer
         if "conditions" in change.body["status"]:
-            kept = (answer.get("status") or {}).get("conditions")
-            known.pruned = () if kept else change.body["status"]["conditions"]
+            conditions = (answer.get("status") or {}).get("conditions")
+            known.pruned = () if conditions else change.body["status"]["conditions"]
             if known.pruned and not self._told_pruned:
                 _LOG.warning("%s", _PRUNED)
                 self._told_pruned = True

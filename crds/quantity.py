@@ -1,7 +1,7 @@
 """Kubernetes quantities: the only place where strings such as "1500m" and "9Gi" become numbers, and back.
 
-Values are exact (`fractions.Fraction`). Conversions to integers round away from zero, as Kubernetes does: a pod that requests
-for a little gets at least that. Like Kubernetes, anything finer than a nano-unit is rounded up to one, and binary
+Values are exact (`fractions.Fraction`). Conversions to integers round away from zero, as Kubernetes does: a pod that
+requests a little gets at least that. Like Kubernetes, anything finer than a nano-unit is rounded up to one, and binary
 amounts beyond 2^63-1 count as 2^63-1. Unlike Kubernetes, a suffix without a number ("k") is an error, not a zero.
 """
 

@@ -126,7 +126,7 @@ def _add_quota(commands: _Commands, parents: list[Parser]) -> None:
 
 def _add_explain(commands: _Commands, parents: list[Parser]) -> None:
     about = (
-        "why a node has the Mid resources it has; why a pod is where it is, or nowhere; who uses what of a quota, and "
+        "why a node has its Mid resources; why a pod runs where it runs, or waits; who uses how much of a quota, and "
         "who waits for it"
     )
     explain = commands.add_parser("explain", help=about, description=f"{about.capitalize()}.", parents=parents)

@@ -21,7 +21,7 @@ _LONGEST_SECONDS: Final = 86_400.0
 
 
 class Parser(argparse.ArgumentParser):
-    """Complains in one line."""
+    """A parser that reports errors in one line."""
 
     def error(self, message: str) -> NoReturn:
         """Exit with code 2, after one line with the fault and the help command.
@@ -86,7 +86,7 @@ def output() -> Parser:
 
 
 def watch() -> Parser:
-    """Asking again and again."""
+    """Options of `--watch`."""
     parser = Parser(add_help=False)
     parser.add_argument("-w", "--watch", action="store_true", help="ask again and again, until Ctrl-C")
     parser.add_argument(

@@ -65,7 +65,7 @@ class Settings:
     leader_identity: str = setting(flag="leader-identity", kind=TEXT, factory=socket.gethostname, shown="ours")
     """Host name under which this replica's kube-scheduler holds the Lease."""
     reclaim_for: tuple[str, ...] = setting(("headroom-scheduler",), flag="reclaim-for", kind=_NAMES)
-    """Names of the schedulers whose pods get back what others borrowed, by commas; ``reclaim.schedulerNames`` of the
+    """Names of the schedulers whose pods reclaim borrowed resources, by commas; ``reclaim.schedulerNames`` of the
     profile goes before."""
     certificate: Path | None = setting(None, flag="tls-cert-file", kind=PEM)
     """PEM file with the certificate to serve HTTPS with, read again when it changes."""

@@ -56,7 +56,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     cache = ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds, time.monotonic)
     now = api.server_time  # reports and pods are stamped by clocks of others
     metrics = telemetry.part(RequeueMetrics)
-    requeue_component = RequeueComponent(profile.waking, cache, Cycle(profile.enabled), api, metrics, now)
+    requeue_component = RequeueComponent(profile.requeue, cache, Cycle(profile.enabled), api, metrics, now)
     leader = LeaseFollower(api, settings.leader_lease, settings.leader_identity)
     reclaiming = list(_reclaiming(profile.enabled, cache, api, leader, telemetry))
     unschedulable = requeue_component.unschedulable
@@ -68,13 +68,13 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     watched = of_watches(watch, settings.stale_seconds)
     telemetry.slow.timeout_seconds = settings.http_timeout
     health = _with_reports(watched, profile.enabled, cache, api)
-    health.checks["requests in time"] = telemetry.slow.complaint
+    health.checks["requests in time"] = telemetry.slow.problem
     telemetry.watch("leads", "Whether this replica decides for the whole cluster.", lambda: float(leader.leads()))
     health.states["leader"] = lambda: leader.description
     for plugin in reclaiming:
-        plugin.trusted = lambda: not watched.complaints()
+        plugin.trusted = lambda: not watched.problems()
     accounting = [
-        status_tasks(kept, api, leader, lambda: not watched.complaints(), telemetry.part(QuotaMetrics))
+        status_tasks(kept, api, leader, lambda: not watched.problems(), telemetry.part(QuotaMetrics))
         for kept in cache.plugin_states.values()
         if isinstance(kept, QuotaCluster)
     ]
@@ -83,7 +83,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         if isinstance(kept, QuotaCluster):
             levels.show(kept.ledger)
     polling = _providers(profile.enabled, cache, api, health, telemetry)
-    watcher = WatcherPages(cache, now, lambda: not watched.complaints()) if settings.watcher else None
+    watcher = WatcherPages(cache, now, lambda: not watched.problems()) if settings.watcher else None
     return Parts(
         cache,
         watch,
@@ -129,22 +129,22 @@ def _with_reports(watched: Health, enabled: Sequence[Enabled], cache: ClusterCac
 
 def _all_expired(plugin: LoadAware, cache: ClusterCache, api: ApiServer) -> str:
     """Return the problem when every node is refused because of the age of its report."""
-    complaint = plugin.all_expired(cache.freeze(api.server_time()))
+    problem = plugin.all_expired(cache.freeze(api.server_time()))
     note = f"; this machine's clock is {api.ahead_seconds:+.0f} s off the API server's, which is the one that counts"
-    return f"{complaint}{note}" if complaint else ""
+    return f"{problem}{note}" if problem else ""
 
 
 def _with_schedulers(settings: Settings) -> Profile:
-    """Return the profile; its quotas get the schedulers whose pods reclaim borrowed resources."""
+    """Return the profile, with the schedulers whose pods reclaim borrowed resources."""
 
-    def told(part: Enabled) -> Enabled:
+    def with_schedulers(part: Enabled) -> Enabled:
         plugin = part.plugin
         if not isinstance(plugin, CapacityScheduling) or plugin.reclaim.scheduler_names:
             return part
         reclaim = replace(plugin.reclaim, scheduler_names=settings.reclaim_for)
         return replace(part, plugin=replace(plugin, reclaim=reclaim))
 
-    return replace(settings.profile, enabled=tuple(map(told, settings.profile.enabled)))
+    return replace(settings.profile, enabled=tuple(map(with_schedulers, settings.profile.enabled)))
 
 
 def _reclaiming(

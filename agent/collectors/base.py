@@ -56,8 +56,8 @@ class Tick:
     def by_cgroup(self) -> dict[str, PodRef]:
         """The pods by the uid in their cgroup's name.
 
-        Of several pods with one cgroup, the pod that the cgroup's uid names is first, then one that runs, then one that has not
-        ended: a pod that no kubelet admitted cannot take another pod's samples.
+        Of several pods with one cgroup, the pod that the cgroup's uid names is first, then one that runs, then one that
+        has not ended: a pod that no kubelet admitted cannot take another pod's samples.
         """
         pods_by_cgroup: dict[str, PodRef] = {}
         for pod in self.pods:

@@ -86,7 +86,7 @@ class ApiServer:
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self.server_time = ServerClock()  # the server's time, by its last response
         self.on_page: Callable[[str, int, int | None], None] | None = None
-        """Callback for each page of a list: its path, the objects so far, and how many there are in all (None: not known;
+        """Callback for each page of a list: its path, objects so far, and their total (None: not known;
         the same as so far: this was the last page)."""
         self.acts_as: ActsAs = ()
         """The user to impersonate: see `headroom.kube.connection.acts_as`."""

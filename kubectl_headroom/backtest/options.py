@@ -116,7 +116,7 @@ def _of_type(kind: Callable[[str], Any], metavar: str, about: str, **more: Any) 
 _GROUPS: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
     "more about the source": {
         "--from": _of_type(moment, "TIME", "begin here: 2026-01-31, 2026-01-31T12:00:00Z, 14d (ago)", dest="since"),
-        "--until": _of_type(moment, "TIME", "end before this, likewise"),
+        "--until": _of_type(moment, "TIME", "end before this time (same forms)"),
         "--last": _of_type(span, "TIME", "only this much of the end (of Prometheus: 14d)"),
         "--pods": _repeated("FILE", "what kubectl get pods -A -o json printed, for sources that know no requests"),
         "--basis": {

@@ -88,7 +88,7 @@ def churned(trace: Trace, machines: int, churn: Churn, seed: int) -> Placement:
     if gaps.any():
         gone = trace.names[int(gaps.argmax())]
         raise TraceError(
-            f"{trace.title}: pods that start and end are made of series without gaps, "
+            f"{trace.title}: pods that start and end are built from series without gaps, "
             f"which {gone} is not; judge this trace without --churn-mean-life"
         )
     numbers = np.random.default_rng(seed)

@@ -77,7 +77,7 @@ def _why_desired(explanation: Explanation) -> str:
         return "no such resources"
     if any((number or 0) > result.calculated[resource] for resource, number in wanted.items()):
         return "what may be published, and no less than running Mid pods requested"
-    return "what the manager writes"
+    return "the manager's writes"
 
 
 def _comparison(explanation: Explanation) -> Section:

@@ -74,7 +74,7 @@ def _ended(seen: PodSeen) -> Iterator[str]:
 def _nowhere(seen: PodSeen) -> Iterator[str]:
     gates = [str(gate.get("name")) for gate in seen.spec.get("schedulingGates") or ()]
     if gates:
-        yield f"Nobody looks for a node until {_list(gates)} (spec.schedulingGates) {_is(gates)} taken away."
+        yield f"Scheduling gates block the pod: {_list(gates)} (spec.schedulingGates)."
         return
     texts = seen.condition("PodScheduled")
     if texts.get("status") == "False":
@@ -133,7 +133,7 @@ def _scheduler(seen: PodSeen) -> Iterator[str]:
     scheduler, ours = seen.simulation.scheduler_name, seen.chosen.scheduler_names
     if scheduler not in ours:
         yield (
-            f"Its scheduler {scheduler} knows neither load nor quotas; {', '.join(ours)} does: set "
+            f"Its scheduler {scheduler} ignores load and quotas; {', '.join(ours)} considers them: set "
             f"spec.schedulerName: {ours[0]} in its template."
         )
 
@@ -143,7 +143,7 @@ def _use(seen: PodSeen) -> Iterator[str]:
     if used == Amount():
         report = seen.node.report if seen.node is not None else None
         why = "its node has not reported" if report is None or report.pods is None else "the last report lacks it"
-        yield f"What it uses is not known yet: {why}."
+        yield f"Its usage is not known yet: {why}."
         return
     parts = [
         f"{amounts.cpu(used.cpu_milli)} of {amounts.cpu(requested.cpu_milli)} CPU",

@@ -23,7 +23,7 @@ KIND: Final = "QuotaAccount"
 VERSION: Final = 1
 _MOST_PODS: Final = 10
 _CHARGED: Final = (Column("POD"), Column("PRIORITY", ">"), Column("NODE"), Column("CHARGED"))
-_WAITING: Final = (Column("POD"), Column("PRIORITY", ">"), Column("ASKS FOR"), Column("WHY"))
+_WAITING: Final = (Column("POD"), Column("PRIORITY", ">"), Column("REQUESTS"), Column("WHY"))
 _CONDITIONS: Final = (Column("CONDITION"), Column("STATUS"), Column("REASON"), Column("SINCE", ">"), Column("MESSAGE"))
 
 

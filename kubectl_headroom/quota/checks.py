@@ -85,7 +85,7 @@ def _status(cluster: QuotaCluster, quota: Quota, status: Mapping[str, Any]) -> I
     right = cluster.ledger.bound(quota.namespace)
     for name in _names(quota, texts, right):
         if texts.get(name, 0) != right.get(name, 0):
-            numbers = f"{name} {_text(name, texts)}, and the pods of the namespace come to {_text(name, right)}"
+            numbers = f"{name} {_text(name, texts)}, but the pods of the namespace sum to {_text(name, right)}"
             yield Finding(Level.WRONG, "status", quota.key, f"status.used says {numbers}")
 
 

@@ -77,7 +77,7 @@ def _of_reclaim(explanation: Explanation) -> Iterator[str]:
         if explanation.obstacles:
             yield f"But no pod is evicted now: {'; '.join(explanation.obstacles)}."
     elif decision is not None:
-        yield f"Nobody would be evicted for it: {decision.reason.rstrip('.')}."
+        yield f"No victims: {decision.reason.rstrip('.')}."
 
 
 def tables(explanation: Explanation) -> Iterator[Table]:
@@ -85,7 +85,7 @@ def tables(explanation: Explanation) -> Iterator[Table]:
     if explanation.lines:
         yield "Admission", _ADMISSION, [_admission(line) for line in explanation.lines]
     if explanation.claimants:
-        yield "Claims of others", _CLAIMS, [_claim(claimant) for claimant in explanation.claimants]
+        yield "Reservations of other pods", _CLAIMS, [_claim(claimant) for claimant in explanation.claimants]
     if isinstance(explanation.decision, Decision):
         yield "Who would be evicted", _VICTIMS, [_victim(victim) for victim in explanation.decision.victims]
 

@@ -1,4 +1,4 @@
-"""Who uses what of whose share: per quota and resource what is guaranteed, used, borrowed, lent and waited for."""
+"""Shares of quotas: per quota and resource the guaranteed, used, borrowed, lent and pending amounts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

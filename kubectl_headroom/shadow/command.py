@@ -9,7 +9,7 @@ from kubectl_headroom import output as outputs
 from kubectl_headroom.errors import CommandError
 from kubectl_headroom.shadow.accounts import COLUMNS, accounts, as_json, cells, total
 
-NOBODY: Final = (
+NO_NODES: Final = (
     'No node{which} is in shadow mode, as namespace {namespace} says. Write "enable": true, "mode": "shadow" into '
     "colocation-config (for some nodes: into an entry of nodeConfigs), and look again in two minutes; where Headroom "
     "is elsewhere, name its namespace with -n."
@@ -40,7 +40,7 @@ async def nodes(api: kube.ApiServer, namespace: str, selector: str | None, outpu
         outputs.show({"nodes": [as_json(account) for account in result], "total": whole}, output)
         return
     if not result:
-        raise CommandError(NOBODY.format(which=f" with {selector}" if selector else "", namespace=namespace))
+        raise CommandError(NO_NODES.format(which=f" with {selector}" if selector else "", namespace=namespace))
     rows = [*result, *([total(result)] if len(result) > 1 else [])]
     table.write(COLUMNS, [cells(row) for row in rows], wide=output == outputs.WIDE)
 

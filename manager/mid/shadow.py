@@ -1,9 +1,9 @@
 """Shadow mode's account: what a node would have published, and how often that would have been too much. Pure.
 
 A node in shadow mode writes to a Node that exists only here, by the same rules as to the real one: decreases at once,
-increases after they held, requests of running Mid pods never removed. Each full report then evaluates the amounts published
-since the report before it, as far back as the report's averages reach (`metricAggregateDurationSeconds`), per resource
-and in integers:
+increases after they held, requests of running Mid pods never removed. Each full report then evaluates the amounts
+published since the report before it, as far back as the report's averages reach
+(`metricAggregateDurationSeconds`), per resource and in integers:
 
     reserved = max(system usage + Prod host applications, capacity - allocatable, annotation reservation)
     used     = usage of the pods above Mid; where the agent does not say it, node usage - system usage - midOwn

@@ -26,27 +26,27 @@ class Health:
 
     def missing(self) -> list[str]:
         """The reasons why the extender cannot serve requests, one sentence each."""
-        return _complaints(self.required)
+        return _problems(self.required)
 
-    def complaints(self) -> list[str]:
+    def problems(self) -> list[str]:
         """The reasons why /healthz fails, one sentence each."""
-        return list(dict.fromkeys([*_complaints(self.required), *_complaints(self.checks)]))
+        return list(dict.fromkeys([*_problems(self.required), *_problems(self.checks)]))
 
     def verbose(self) -> str:
         """A line per check and state, in the form of Kubernetes' own pages."""
         lines = []
         for name, line in (*self.required.items(), *self.checks.items()):
-            complaint = _told(name, line)
-            lines.append(f"[-]{name} failed: {complaint}" if complaint else f"[+]{name} ok")
-        lines += [f"[i]{name}: {_told(name, line) or 'ok'}" for name, line in self.states.items()]
+            problem = _result(name, line)
+            lines.append(f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok")
+        lines += [f"[i]{name}: {_result(name, line) or 'ok'}" for name, line in self.states.items()]
         return "".join(f"{line}\n" for line in lines)
 
 
-def _complaints(checks: Mapping[str, Line]) -> list[str]:
-    return [complaint for name, line in checks.items() if (complaint := _told(name, line))]
+def _problems(checks: Mapping[str, Line]) -> list[str]:
+    return [problem for name, line in checks.items() if (problem := _result(name, line))]
 
 
-def _told(name: str, line: Callable[[], Any]) -> str:
+def _result(name: str, line: Callable[[], Any]) -> str:
     """Return a check's line; a check that raises has failed."""
     try:
         return str(line())

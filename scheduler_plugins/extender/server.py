@@ -43,7 +43,7 @@ class Server:
         self._meter = meter
         self._node = node
         self._watcher = watcher
-        self._last_trouble = ""
+        self._last_error = ""
 
     def pages(self) -> Pages:
         """All pages."""
@@ -78,7 +78,7 @@ class Server:
                 result = FilterResult(error=_not_ready(missing)) if missing else self._extender.filter(arguments)
                 reply = filter_reply(result, arguments)
             except Exception as error:  # noqa: BLE001 - the outer runner: a failure for one pod affects no other
-                self._complain("Cannot answer for pod", arguments.pod, error)
+                self._log_error("Cannot answer for pod", arguments.pod, error)
                 result = FilterResult(error=f"headroom-scheduler: {_brief(error)}")
                 reply = filter_reply(result, arguments)
             outcome.append(self._outcome(result))
@@ -116,7 +116,7 @@ class Server:
         answer: Callable[[_Asked], bytes],
         request: Request,
         outcome: list[str],
-        trouble: str,
+        problem: str,
     ) -> Reply:
         """Serve a response without a field for errors: a failure is an HTTP status."""
         arguments = _parsed(parse_body, request, outcome)
@@ -128,27 +128,27 @@ class Server:
         try:
             reply = answer(arguments)
         except Exception as error:  # noqa: BLE001 - the outer runner: a failure for one pod affects no other
-            self._complain(trouble, arguments.pod, error)
+            self._log_error(problem, arguments.pod, error)
             return Reply(error_reply(f"headroom-scheduler: {_brief(error)}"), _status(error))
         outcome.append("answered")
         return Reply(reply)
 
-    def _complain(self, what: str, pod: Mapping[str, Any], error: Exception) -> None:
+    def _log_error(self, what: str, pod: Mapping[str, Any], error: Exception) -> None:
         """A line per pod; where it happened, too, for an error of ours that is not the same as the last one."""
         line = _brief(error)
-        repeated = isinstance(error, UnreadablePod) or line == self._last_trouble
+        repeated = isinstance(error, UnreadablePod) or line == self._last_error
         _LOG.error("%s %s: %s", what, _named(pod), line, exc_info=None if repeated else error)
-        self._last_trouble = line
+        self._last_error = line
 
     # For people and probes
 
     def healthz(self, request: Request) -> Reply:
         """200 while the extender knows the cluster, 503 with the reasons otherwise; `?verbose` shows every check."""
-        complaints = self._health.complaints()
+        problems = self._health.problems()
         if "verbose" in request.query:
-            end = "healthz check failed\n" if complaints else "healthz check passed\n"
-            return Reply.text(self._health.verbose() + end, 503 if complaints else 200)
-        return _health(complaints)
+            end = "healthz check failed\n" if problems else "healthz check passed\n"
+            return Reply.text(self._health.verbose() + end, 503 if problems else 200)
+        return _health(problems)
 
     def readyz(self, _request: Request) -> Reply:
         """200 while requests can be served, also from the cache while the API server is away."""
@@ -162,8 +162,8 @@ class Server:
         return Reply(self._meter.text(), 200, _METRICS)
 
 
-def _health(complaints: Sequence[str]) -> Reply:
-    return Reply.text("".join(f"{line}\n" for line in complaints or ["ok"]), 503 if complaints else 200)
+def _health(problems: Sequence[str]) -> Reply:
+    return Reply.text("".join(f"{line}\n" for line in problems or ["ok"]), 503 if problems else 200)
 
 
 def _parsed(

@@ -129,7 +129,7 @@ class Extender:
             self._cache.charge(pod, charge.names if charge else [], nodes.now)
             raise
         scores = rounded(exact)
-        # What is left of a shortlist is charged: kube-scheduler's own scores decide among it. Otherwise ours do.
+        # The nodes left of a shortlist are charged: kube-scheduler's own scores decide among it. Otherwise ours do.
         if self._answering.mode is Mode.SHORTLIST and charge and set(charge.names).issuperset(arguments.names):
             self._cache.charge(pod, arguments.names, nodes.now)
         elif len(nodes):

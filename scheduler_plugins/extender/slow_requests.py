@@ -64,7 +64,7 @@ class SlowRequests:
         self._count, self._longest, self._last = self._count + 1, max(self._longest, seconds), now
         self._total.labels(verb).inc()
 
-    def complaint(self) -> str:
+    def problem(self) -> str:
         """Return the problem for /healthz; empty after five minutes without a slow request."""
         ago = self._clock() - self._last
         if ago > _SHOWN_SECONDS:

@@ -164,7 +164,7 @@ def rounded(scores: FloatArray) -> IntArray:
 def alone_at_top(scores: IntArray, winner: int) -> IntArray:
     """Scores of which the winner's alone is the best: those that share it have one point less, within the rounding.
 
-    kube-scheduler draws lots between equal scores. Whoever draws them here knows where the pod goes, and
+    kube-scheduler draws lots between equal scores. A draw made here tells the cycle where the pod goes, and
     can charge it there.
     """
     top = int(scores.max(initial=0))

@@ -3,7 +3,7 @@
 At the extension points, in this order: `PreFilterPlugin`, `FilterPlugin`, `ScorePlugin`, `ReservePlugin`;
 `PostFilterPlugin` when no node is left. Beside them: `NodeTable` and `PodAccount` have numbers kept ready per node,
 `StatefulPlugin` keeps state of the cluster, `PodFacts` reads more of a pod than numbers, `LoadAccounting` says how load
-is counted, `Configurable` checks arguments, `ExplainingPlugin` tells its numbers, `RecognisingPlugin` knows its
+is counted, `Configurable` checks arguments, `ExplainingPlugin` reports its numbers, `RecognisingPlugin` knows its
 reasons again.
 """
 
@@ -110,7 +110,7 @@ class SourcedPlugin(Protocol):
 
 @runtime_checkable
 class ExplainingPlugin(Protocol):
-    """Tells the numbers behind its verdicts and scores."""
+    """Reports the numbers behind its verdicts and scores."""
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         """Return per node a JSON object of the numbers behind its verdict and its score.

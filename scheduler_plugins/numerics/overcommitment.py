@@ -56,7 +56,7 @@ def load_risk(mean: float, deviation: float, request: int, limit: int, capacity:
     """Return the probability that a node's usage exceeds its requests, within 0 and 1.
 
     1 - P(usage <= request), by a beta distribution of this mean and deviation. Where the limits leave a part of the
-    node to nobody, on the condition that the usage is at most the limits. Mean 0.5, deviation 0.1, half of the node
+    node to no pod, on the condition that the usage is at most the limits. Mean 0.5, deviation 0.1, half of the node
     requested and limits beyond the node: 0.5.
     """
     threshold = min(float(request) / float(capacity), 1.0) if capacity > 0 else 0.0

@@ -1,6 +1,6 @@
-"""CapacityScheduling: no namespace uses more than its quota's max, and all together no more than the sum of min.
+"""CapacityScheduling: used <= max per namespace, and total used <= sum of min.
 
-After upstream's CapacityScheduling. What it refuses is never a reason for kube-scheduler's own preemption, which knows
+After upstream's CapacityScheduling. Its refusals never trigger kube-scheduler's own preemption, which knows
 no quotas; `scheduler_plugins.preemption` gives borrowed resources back.
 """
 
@@ -22,7 +22,7 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
-from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS
+from scheduler_plugins.snapshot.in_flight import UNCONFIRMED_SECONDS
 from scheduler_plugins.snapshot.pod import PodRequest
 
 NAME: Final = "CapacityScheduling"  # how profiles and tables call it
@@ -101,9 +101,9 @@ class CapacityScheduling:
         full = crowded(requested, cluster, before)
         explained = []
         for name in nodes.names:
-            each = {**same, "roomHeldFor": [holder.key for holder in before.get(name, ())]}
+            each = {**same, "reservedFor": [holder.key for holder in before.get(name, ())]}
             if over is None and name in full:
-                each["binding"] = f"it does not fit beside resources reserved for {', '.join(each['roomHeldFor'])}"
+                each["binding"] = f"it does not fit beside resources reserved for {', '.join(each['reservedFor'])}"
             explained.append(each)
         return explained
 
@@ -130,8 +130,8 @@ def sentence(over: QuotaExceeded) -> str:
     parts = [f"{'used by all quotas' if over.total else 'used'} {quantity(name, over.used)}"]
     if over.leaving:
         parts[0] += f" - leaving {quantity(name, over.leaving)}"
-    if over.doubtful:
-        parts.append(f"possibly admitted before a restart {quantity(name, over.doubtful)}")
+    if over.unconfirmed:
+        parts.append(f"possibly admitted before a restart {quantity(name, over.unconfirmed)}")
     if over.claimed:
         parts.append(f"claimed by pods before it {quantity(name, over.claimed)}")
     parts.append(f"requested {quantity(name, over.requested)}")
@@ -148,7 +148,7 @@ def sentence(over: QuotaExceeded) -> str:
     if over.waits_for:
         shown = ", ".join(over.waits_for[:_SHOWN]) + (" and others" if len(over.waits_for) > _SHOWN else "")
         beside += f"; waits until pods of {shown} that were pending at the extender's start are bound or requested,"
-        beside += f" {DOUBTED_SECONDS:.0f} s at most"
+        beside += f" {UNCONFIRMED_SECONDS:.0f} s at most"
     return f"{_QUOTED}{quota.key}: {name} {' + '.join(parts)} > {exceeded} ({beside})"
 
 

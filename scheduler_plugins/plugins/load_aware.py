@@ -130,13 +130,13 @@ class LoadAware(LoadAwareArguments):
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         """Refuse nodes whose usage, with this pod, would exceed a threshold, and nodes with an old report."""
-        if pod.of_daemon_set or not len(rows := np.flatnonzero(self._in_doubt(pod, nodes))):
+        if pod.of_daemon_set or not len(rows := np.flatnonzero(self._is_undecided(pod, nodes))):
             return Verdict.all_pass(len(nodes), refusals(self.resources))
         refused = np.full(len(nodes), PASSES, np.int64)
         refused[rows] = self._judge(self._account(pod, nodes if len(rows) == len(nodes) else nodes.take(rows)))
         return Verdict(refused, refusals(self.resources))
 
-    def _in_doubt(self, pod: PodRequest, nodes: Nodes) -> BoolArray:
+    def _is_undecided(self, pod: PodRequest, nodes: Nodes) -> BoolArray:
         """Return the nodes that the filter may reject, shape (N,); for most, an integer comparison is enough."""
         table = nodes.tables[NAME]
         if self.use_prediction or (pod.prod and table["by_prod"].any()):

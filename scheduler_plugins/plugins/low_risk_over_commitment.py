@@ -94,7 +94,7 @@ class LowRiskOverCommitment:
         rest = _DEFAULT_WEIGHT if self.risk_limit_weight is None else self.risk_limit_weight
         return np.array([weights.get(name, rest) for name in RESOURCES])
 
-    # What is kept of pods and nodes
+    # Cached facts of pods and nodes
 
     def width(self) -> int:
         """Requests and limits of both resources, and whether the pod is best-effort."""

@@ -34,7 +34,7 @@ class MidResources:
 
     prediction_expiration_seconds: int = 900
     """Age beyond which a node's report or prediction is too old to allocate by; 0: age does not matter. The manager
-    withdraws the node's Mid resources at `degradeTimeMinutes` (15): sooner than that would refuse what is published,
+    withdraws the node's Mid resources at `degradeTimeMinutes` (15): an earlier expiry would refuse published amounts,
     later would allocate what a manager that is gone cannot withdraw. [s]"""
 
     def defaulted(self) -> "MidResources":
@@ -66,7 +66,7 @@ class MidResources:
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         """Refuse a Mid pod the nodes in deficit, and those with a missing or old prediction.
 
-        Evicting others cures none of it in time for this pod, so it is no reason for preemption.
+        Evictions do not help this pod in time, so the refusal never triggers preemption.
         """
         if not holds_mid(pod):
             return Verdict.all_pass(len(nodes))

@@ -43,7 +43,7 @@ class PreemptionComponent:
         leader: LeaseFollower,
         metrics: PreemptionMetrics,
     ) -> None:
-        self._trouble = ""
+        self._problem = ""
         self._backoff = Backoff(2 * INTERVAL_SECONDS, _LONGEST_PAUSE_SECONDS)
         self._pause = _SOONEST_SECONDS
         self.trusted: Callable[[], bool] = lambda: True
@@ -62,7 +62,7 @@ class PreemptionComponent:
         self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}  # what runs until the end, by name
         if settings.enabled:
             self.background["reclaim"] = self.run
-            self.background["telling of reclaim"] = recorder.run
+            self.background["events of reclaim"] = recorder.run
 
     async def run(self) -> None:
         """Look, as soon as there is something to do and once a second, until cancelled."""
@@ -84,15 +84,15 @@ class PreemptionComponent:
             return
         except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
             expected = isinstance(error, ApiUnavailable | ApiError)
-            trouble = f"{error}" if expected else f"{type(error).__name__}: {error}"
-            if trouble != self._trouble:
+            problem = f"{error}" if expected else f"{type(error).__name__}: {error}"
+            if problem != self._problem:
                 traceback = None if expected else error
-                _LOG.error("Cannot reclaim borrowed resources, trying again: %s", trouble, exc_info=traceback)
-            self._trouble, self._pause = trouble, self._backoff.failed()
+                _LOG.error("Cannot reclaim borrowed resources, trying again: %s", problem, exc_info=traceback)
+            self._problem, self._pause = problem, self._backoff.failed()
             return
-        if self._trouble:
+        if self._problem:
             _LOG.info("Borrowed resources are given back again")
-        self._trouble, self._pause = "", _SOONEST_SECONDS
+        self._problem, self._pause = "", _SOONEST_SECONDS
         self._backoff.succeeded()
 
     def _bound(self, uid: str) -> None:

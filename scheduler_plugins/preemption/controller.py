@@ -56,7 +56,7 @@ class _Undecided:
 
 
 class Controller:
-    """Looks at the pods that found no node, one after the other."""
+    """Evaluates unschedulable pods, one after the other."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class Controller:
             return self._evaluator(pod, now, nodes)
         except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not stop the others
             if pod.uid not in self._undecided:
-                _LOG.warning("Nobody is evicted for pod %s: it cannot be judged: %s", pod.key, error)
+                _LOG.warning("Pod %s: no victims; it cannot be evaluated: %s", pod.key, error)
             return Undecided(f"it cannot be judged: {error}", {})
 
     def _record_no_victims(self, pod: QuotaPod, found: Undecided) -> None:
@@ -209,7 +209,7 @@ class Controller:
         wait = min(known.wait * 2, _LONGEST_WAIT_SECONDS) if known is not None else _FIRST_WAIT_SECONDS
         self._undecided[pod.uid] = _Undecided(self._cluster.version, wait, steady + wait)
         self._metrics.decisions.labels("no_victims").inc()
-        self._recorder.explain(pod, "Normal", events.NO_VICTIMS, f"Nobody is evicted for it: {found.reason}")
+        self._recorder.explain(pod, "Normal", events.NO_VICTIMS, f"No victims: {found.reason}")
 
     # Reserving
 
@@ -220,7 +220,7 @@ class Controller:
         self._metrics.decisions.labels("refused").inc()
         taken = isinstance(error, ApiError | ApiUnavailable)
         why = f"the API server does not take who would be, {error}" if taken else f"{type(error).__name__}: {error}"
-        self._recorder.explain(pod, "Warning", events.WITHHELD, f"Nobody is evicted for it: {why}")
+        self._recorder.explain(pod, "Warning", events.WITHHELD, f"No victims: {why}")
 
     async def _act(self, pod: QuotaPod, decision: Decision) -> None:
         if (until := self._holds.backoff_seconds(pod)) > 0:
@@ -228,23 +228,23 @@ class Controller:
             wait = min(until, _LONGEST_WAIT_SECONDS)
             self._undecided[pod.uid] = _Undecided(self._cluster.version, wait, self._clocks.monotonic() + wait)
             return
-        whom = f"{named(decision.victims)}, so that it fits on {decision.node}: {decision.arithmetic}"
+        victims = f"{named(decision.victims)}, so that it fits on {decision.node}: {decision.arithmetic}"
         if self._settings.dry_run:
             self._metrics.decisions.labels("dry-run").inc()
             self._undecided[pod.uid] = _Undecided(
                 self._cluster.version, _LONGEST_WAIT_SECONDS, self._clocks.monotonic() + _LONGEST_WAIT_SECONDS
             )
-            self._recorder.explain(pod, "Normal", events.DRY_RUN, f"Would evict {whom}")
+            self._recorder.explain(pod, "Normal", events.DRY_RUN, f"Would evict {victims}")
         elif await self._holds.hold(pod, decision):
             self._metrics.decisions.labels("held").inc()
-            self._recorder.did(pod, "Normal", events.RECLAIMING, f"Evicting {whom}")
+            self._recorder.did(pod, "Normal", events.RECLAIMING, f"Evicting {victims}")
         else:
             self._metrics.decisions.labels("changed").inc()
 
     # What kube-scheduler's own preemption does
 
     def _record_granted_preemptions(self) -> None:
-        """Tell the numbers behind what kube-scheduler did with our answer, which replica ever decides else."""
+        """Record the numbers behind kube-scheduler's preemption, on every replica."""
         for grant in self._cluster.preemption_grants.recent(self._clocks.wall()):
             pod = self._cluster.pods.get(grant.pod.uid)
             node = (pod.node or pod.nominated) if pod is not None else ""

@@ -22,7 +22,7 @@ from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.snapshot.cache import ClusterCache
 
 OWN_MAX: Final = "the max of its namespace does not admit it, and no pod of lower priority runs there"
-"""Of a pod that only its own namespace could preempt for."""
+"""The evaluation of a pod that may preempt only in its own namespace."""
 _LONGEST_CONSTRAINTS: Final = 8192
 _CONSTRAINTS: Final = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
 

@@ -39,7 +39,7 @@ class PreemptionEventRecorder:
         self._recorder = recorder
         self._monotonic = monotonic
         self._tokens = TokenBucket()
-        self._told: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._recorded: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._queue: deque[tuple[dict[str, Any], str, str, str]] = deque(maxlen=_MOST_QUEUED)
         self._filled = asyncio.Event()
 
@@ -63,13 +63,13 @@ class PreemptionEventRecorder:
     def explain(self, pod: QuotaPod, type_: str, reason: str, note: str) -> None:
         """Record why no pod is evicted, or which would be, if that is not the last Event."""
         key, now = (pod.uid, reason), self._monotonic()
-        if self._told.get(key) == note or not self._tokens.left(_BURST, _REFILL_SECONDS, now):
+        if self._recorded.get(key) == note or not self._tokens.left(_BURST, _REFILL_SECONDS, now):
             return
         self._tokens.take(_REFILL_SECONDS, now)
-        self._told[key] = note
-        self._told.move_to_end(key)
-        while len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
+        self._recorded[key] = note
+        self._recorded.move_to_end(key)
+        while len(self._recorded) > _REMEMBERED:
+            self._recorded.popitem(last=False)
         self.did(pod, type_, reason, note)
 
 

@@ -1,7 +1,7 @@
 """Backoff of evictions: each failed attempt makes the next one wait longer.
 
 The attempts of a single pod are in its hold, so they survive a restart or a change of leader. This file is about
-workloads, whose next pod has another uid: after a pod that ended, or was deleted, within a minute after its reservation
+workloads, whose next pod has another uid: a pod ended, or was deleted, within a minute after its reservation
 the workload waits, too. That is not stored.
 """
 
@@ -29,7 +29,7 @@ class WorkloadBackoff:
     _strikes: dict[str, _Strikes] = field(default_factory=dict)
 
     def freed_resources(self, uid: str, workload: str, now: float) -> None:
-        """Somebody was evicted for a pod of a workload. [now: a clock that never jumps, s]"""
+        """Record an eviction for a pod of a workload. [now: a clock that never jumps, s]"""
         self._made[uid] = workload, now
 
     def reconcile(self, there: Container[str], now: float) -> None:

@@ -1,6 +1,6 @@
 """The fit of a pod on a node without some others: a model of kube-scheduler 1.36's filters with default settings.
 
-Reasons are in kube-scheduler's words. What it reports as unresolvable is what `FitModel.unresolvable` names.
+Reasons are in kube-scheduler's words. `FitModel.unresolvable` names the unresolvable ones.
 """
 
 from collections import defaultdict

@@ -9,7 +9,7 @@ class PreemptionMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.rounds = Counter(
             "headroom_scheduler_reclaim_rounds",
-            "Looks at the pods that found no node, by the replica that leads.",
+            "Evaluations of unschedulable pods by the leading replica.",
             registry=registry,
         )
         self.pending = Gauge(

@@ -25,7 +25,7 @@ Json = Mapping[str, Any]
 
 
 class Pending:
-    """Which pods wait, and which holds the watch has shown. Told of pods after the account of quotas is.
+    """Pending pods, and the holds that the watch has shown. Receives pods after the quota ledger.
 
     The watch brings the changes of pods in their order. So once it has shown a hold that was written here, everything
     that had happened to any pod before is known here, too.

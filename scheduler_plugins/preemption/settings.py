@@ -16,7 +16,7 @@ _LONGEST_NAME: Final = 253
 class OverMaxRule(StrEnum):
     """The policy for pods that were bound beyond max."""
 
-    TELL = "tell"  # they stay; Events, a metric and an alert name them
+    REPORT = "report"  # the pods stay; Events, a metric and an alert name them
     EVICT = "evict"  # they leave, the least important and last bound first, until the namespace is within its max
 
 
@@ -31,8 +31,8 @@ class PreemptionSettings:
     """True to only report, in Events, the victims and their preemptors."""
     disruption_budgets: BudgetsRule = BudgetsRule.RESPECT
     """respect: PodDisruptionBudgets hold. count: they only make a node less likely, as upstream has it."""
-    over_max: OverMaxRule = OverMaxRule.TELL
-    """tell: pods that were bound beyond their quota's max while the extender was away are named in Events and a
+    over_max: OverMaxRule = OverMaxRule.REPORT
+    """report: pods that were bound beyond their quota's max while the extender was away are named in Events and a
     metric. evict: they also leave, the least important and last bound first; never for a max that was lowered."""
     scheduler_names: tuple[str, ...] = ()
     """The schedulers of the preempting pods; none: those of `--reclaim-for`."""

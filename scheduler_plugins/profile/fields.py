@@ -18,7 +18,7 @@ class ValidationErrors:
     notes: list[str]  # one sentence each; none of them keeps the extender from starting
 
     def unknown(self, data: Mapping[Any, Any], known: Collection[str], path: str) -> None:
-        """Complain of every name that is not known."""
+        """Report every unknown name."""
         for name in data:
             if name not in known:
                 self.mistakes.append(f"{path}{_name(name)}: unknown; {nearest(str(name), known)}")

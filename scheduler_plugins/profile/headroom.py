@@ -12,7 +12,7 @@ from scheduler_plugins.profile.fields import ValidationErrors
 from scheduler_plugins.profile.model import API_VERSION, DEFAULT_PROFILE, Profile
 from scheduler_plugins.requeue.settings import RequeueSettings
 
-_TOP: Final = {"apiVersion", "kind", "mode", "shortlist", "inFlightSeconds", "plugins", "arguments", "waking"}
+_TOP: Final = {"apiVersion", "kind", "mode", "shortlist", "inFlightSeconds", "plugins", "arguments", "requeue"}
 _LONGEST_SHORTLIST: Final = 64
 _MOST_OF_A_GROUP: Final = 1000
 _FORMER_SIZE: Final = "sizeForPreferences"
@@ -29,7 +29,7 @@ def parse(data: Mapping[str, Any], errors: ValidationErrors) -> Profile:
         enabled=_plugins(listed, errors.as_object(data.get("arguments"), "arguments"), errors),
         answering=_answering(data, errors),
         in_flight_seconds=errors.number(data, "inFlightSeconds", 30.0, (1, _LONGEST_IN_FLIGHT), ""),
-        waking=_waking(data.get("waking"), errors),
+        requeue=_requeue(data.get("requeue"), errors),
     )
 
 
@@ -49,9 +49,9 @@ def _answering(data: Mapping[str, Any], errors: ValidationErrors) -> Answering:
     return Answering(Mode(mode), Shortlist(int(size), share, int(most)))
 
 
-def _waking(data: object, errors: ValidationErrors) -> RequeueSettings:
-    settings = read(RequeueSettings, {} if data is None else data, "waking", errors.mistakes) or RequeueSettings()
-    errors.mistakes.extend(f"waking.{problem.field}: {problem.message}" for problem in settings.problems())
+def _requeue(data: object, errors: ValidationErrors) -> RequeueSettings:
+    settings = read(RequeueSettings, {} if data is None else data, "requeue", errors.mistakes) or RequeueSettings()
+    errors.mistakes.extend(f"requeue.{problem.field}: {problem.message}" for problem in settings.problems())
     return settings
 
 

@@ -30,7 +30,7 @@ class Profile:
     enabled: Sequence[Enabled]  # the plugins, in the order in which they filter
     answering: Answering = field(default_factory=Answering)  # mode and sizes of the answers
     in_flight_seconds: float = 30.0  # how long an admitted pod without further events stays charged. [s]
-    waking: RequeueSettings = field(default_factory=RequeueSettings)
+    requeue: RequeueSettings = field(default_factory=RequeueSettings)
     """The requeueing of refused pods, and their Events."""
     notes: tuple[str, ...] = ()  # ignored and defaulted settings, for the log
 

@@ -90,7 +90,7 @@ def parse(data: Mapping[str, Any], scheduler_name: str | None, errors: Validatio
 
 
 def _check_extenders(data: object, errors: ValidationErrors) -> None:
-    """Complain of an extender at Headroom's port that is sent full Node objects."""
+    """Report an extender at Headroom's port that is sent full Node objects."""
     for index, entry in enumerate(errors.as_list(data, "extenders")):
         extender = errors.as_object(entry, f"extenders[{index}]")
         ours = _PORT.search(str(extender.get("urlPrefix") or ""))
@@ -132,23 +132,23 @@ class _Reader:
     def __init__(self, path: str, errors: ValidationErrors) -> None:
         self.listed: dict[str, _Listed] = {}  # our plugins by name, in the order of the file
         self.path = path  # the path of the sections
-        self._complaints = errors
+        self._problems = errors
         self._disabled: dict[str, set[str]] = {}
         self._known = registry.known()
 
     def section(self, point: str, data: object) -> None:
         """Read the section of an extension point."""
         path = f"{self.path}.{point}"
-        section = self._complaints.as_object(data, path)
-        self._complaints.unknown(section, {"enabled", "disabled"}, f"{path}.")
-        off = self._complaints.as_list(section.get("disabled"), f"{path}.disabled")
+        section = self._problems.as_object(data, path)
+        self._problems.unknown(section, {"enabled", "disabled"}, f"{path}.")
+        off = self._problems.as_list(section.get("disabled"), f"{path}.disabled")
         disabled = {name for name, _ in self._names(off, f"{path}.disabled", "disabled")}
         self._disabled[POINTS.get(point, point)] = disabled
-        on = self._complaints.as_list(section.get("enabled"), f"{path}.enabled")
+        on = self._problems.as_list(section.get("enabled"), f"{path}.enabled")
         names: set[str] = set()
         for name, weight in self._names(on, f"{path}.enabled", "enabled"):
             if name in names:
-                self._complaints.mistakes.append(f"{path}.enabled: {name} is listed twice: leave one")
+                self._problems.mistakes.append(f"{path}.enabled: {name} is listed twice: leave one")
             names.add(name)
             listed = self.listed.setdefault(name, _Listed())
             if point == MULTI_POINT:
@@ -160,22 +160,21 @@ class _Reader:
         """Our plugins in a list, with their weights."""
         for index, entry in enumerate(entries):
             at = f"{path}[{index}]"
-            part = self._complaints.as_object(entry, at)
-            self._complaints.unknown(part, {"name", "weight"}, f"{at}.")
-            weight = self._complaints.number(part, "weight", 0.0, (0, _HEAVIEST), f"{at}.", whole=True)
+            part = self._problems.as_object(entry, at)
+            self._problems.unknown(part, {"name", "weight"}, f"{at}.")
+            weight = self._problems.number(part, "weight", 0.0, (0, _HEAVIEST), f"{at}.", whole=True)
             name = part.get("name")
             if not isinstance(name, str) or not name:
-                self._complaints.mistakes.append(f"{at}.name: {shown(name)}: must be the name of a plugin")
+                self._problems.mistakes.append(f"{at}.name: {shown(name)}: must be the name of a plugin")
             elif name in self._known or (name == ALL and verb == "disabled"):
                 yield name, weight
             elif name in IN_TREE:
-                self._complaints.notes.append(f"{at}: {name} is kube-scheduler's own, passed over")
+                self._problems.notes.append(f"{at}: {name} is kube-scheduler's own, passed over")
             elif verb == "disabled":
-                self._complaints.notes.append(f"{at}: {name} is not a plugin of Headroom: nothing to disable")
+                self._problems.notes.append(f"{at}: {name} is not a plugin of Headroom: nothing to disable")
             else:
-                self._complaints.mistakes.append(
-                    f'{at}.name: "{name}" is a plugin neither of Headroom nor of kube-scheduler; '
-                    f"{nearest(name, self._known)}"
+                self._problems.mistakes.append(
+                    f'{at}.name: "{name}" is not a plugin of Headroom or kube-scheduler; {nearest(name, self._known)}'
                 )
 
     def enabled(self, name: str) -> tuple[frozenset[str], float]:
@@ -207,7 +206,7 @@ def _plugin_config(data: object, path: str, errors: ValidationErrors) -> Mapping
             errors.notes.append(f"{at}: {name} is kube-scheduler's own, ignored")
         else:
             errors.mistakes.append(
-                f'{at}.name: "{name}" is a plugin neither of Headroom nor of kube-scheduler; {nearest(name, plugins)}'
+                f'{at}.name: "{name}" is not a plugin of Headroom or of kube-scheduler; {nearest(name, plugins)}'
             )
     return result
 

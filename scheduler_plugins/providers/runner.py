@@ -108,7 +108,7 @@ class Runner:
         self._answer = Answer({})
         self._failures = 0
         self._error = ""
-        self._told = ""
+        self._logged = ""
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -166,10 +166,10 @@ class Runner:
 
     def _tell(self, what: str) -> None:
         """Log changes, once."""
-        if what != self._told:
+        if what != self._logged:
             level = logging.INFO if what == "answers" else logging.WARNING
             _LOG.log(level, "%s at %s, for %s, %s", self._provider.name, self._provider.address, self._plugin, what)
-        self._told = what
+        self._logged = what
 
     def pause(self) -> float:
         """Return how long to wait now, with jitter: the interval, or after failures twice as long each time. [s]"""
@@ -182,7 +182,7 @@ class Runner:
         """A line for /healthz?verbose."""
         place = f"{self._provider.name} at {self._provider.address}"
         if self._answered_at is None:
-            return f"{place}: {self._trouble()}" if self._error else f"{place}: not asked yet"
+            return f"{place}: {self._problem()}" if self._error else f"{place}: not queried yet"
         age = max(0.0, self._clock() - self._answered_at)
         parts = [f"last answer {age:.0f} s ago", Match.of(self._readings, self._cache.nodes).sentence()]
         if self._readings:
@@ -191,10 +191,10 @@ class Runner:
         if self._answer.unusable:
             parts.append(f"{self._answer.unusable} unusable values")
         if self._error:
-            parts.insert(0, self._trouble())
+            parts.insert(0, self._problem())
         return f"{place}: {'; '.join(parts)}"
 
-    def _trouble(self) -> str:
+    def _problem(self) -> str:
         times = "once" if self._failures == 1 else f"{self._failures} times in a row"
         return f"failed {times}: {self._error}"
 

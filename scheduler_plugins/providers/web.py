@@ -94,7 +94,7 @@ class Session:
             async with self._session.get(url, params=params, allow_redirects=False) as response:
                 body = await self._read(response)
                 if response.status != _OK:
-                    said = _told(response, self._veiled(body.decode(errors="replace")).encode())
+                    said = _error_text(response, self._veiled(body.decode(errors="replace")).encode())
                     raise ProviderError(f"{path} answers {response.status}: {self._veiled(said)}")
         except TimeoutError as error:
             raise ProviderError(f"no answer within {self._site.settings.timeout_seconds:g} s") from error
@@ -150,7 +150,7 @@ def parsed(body: bytes) -> Any:  # noqa: ANN401 - any JSON
         raise ProviderError(f"the answer is not JSON: {_shown(body)!r}") from error
 
 
-def _told(response: aiohttp.ClientResponse, body: bytes) -> str:
+def _error_text(response: aiohttp.ClientResponse, body: bytes) -> str:
     if response.status in _REDIRECTS:
         return "a redirection, which is not followed; give the address that it leads to"
     return _shown(body) or response.reason or "without a word"

@@ -8,7 +8,7 @@ from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.nominations import Nomination, Nominations
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
-from scheduler_plugins.quota.unconfirmed import NO_DOUBTS, NOTHING_BESIDE, UnconfirmedReservations
+from scheduler_plugins.quota.unconfirmed import NONE_UNCONFIRMED, NOTHING_BESIDE, UnconfirmedReservations
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class QuotaExceeded:
     resource: str  # the first resource of which there is not enough
     total: bool  # whether it is the sum of all min that is exceeded; else it is max
     used: int  # the charge of the namespace or, with `total`, of all with a quota
-    doubtful: int  # the charge of pods that an earlier run may have admitted
+    unconfirmed: int  # the charge of pods that an earlier run may have admitted
     leaving: int  # the part of pods that were evicted for those with a claim
     claimed: int  # what further pods have a claim to
     requested: int  # by the pod
@@ -86,11 +86,11 @@ def refusal(
     pod: QuotaPod,
     ledger: QuotaLedger,
     nominations: Iterable[Nomination],
-    unconfirmed: UnconfirmedReservations = NO_DOUBTS,
+    unconfirmed: UnconfirmedReservations = NONE_UNCONFIRMED,
 ) -> QuotaExceeded | None:
     """Return why quota rejects a pod on every node; None: it does not. A namespace without a quota is not limited.
 
-    What the pod itself is charged tentatively, or claims, is not in its way. Where pods are leaving for others' claims,
+    The pod's own tentative charge or claim does not count. Where pods terminate for others' claims,
     both must hold: the pod fits beside all that is used now, and beside the claims once those are gone.
     """
     quota = ledger.quota(pod.namespace)
@@ -116,7 +116,7 @@ def refusal(
                     resource=over[0],
                     total=total,
                     used=usage.used.get(over[0], 0),
-                    doubtful=usage.doubtful.get(over[0], 0),
+                    unconfirmed=usage.unconfirmed.get(over[0], 0),
                     leaving=usage.gone.get(over[0], 0),
                     claimed=usage.demand.get(over[0], 0) - requested,
                     requested=requested,
@@ -133,7 +133,7 @@ class _Account:
     """The compared amounts."""
 
     used: Amounts  # the charge
-    doubtful: Amounts  # of pods that may have been admitted
+    unconfirmed: Amounts  # of pods that may have been admitted
     gone: Amounts  # the part of pods that were evicted for claims
     demand: Amounts  # the pod, and claims
     bound: Amounts  # what must not be exceeded
@@ -141,5 +141,5 @@ class _Account:
     @property
     def before(self) -> Amounts:
         """The amounts before the demand."""
-        before = plus(self.used, self.doubtful) if self.doubtful else self.used
+        before = plus(self.used, self.unconfirmed) if self.unconfirmed else self.used
         return minus(before, self.gone) if self.gone else before

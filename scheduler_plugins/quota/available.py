@@ -1,4 +1,4 @@
-"""Whether a pod fits nodes beside the pods with resources reserved there."""
+"""Fit of a pod on nodes, with the pods that have resources reserved there."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet

@@ -68,7 +68,7 @@ class QuotaCluster:
         """Returns the time for evaluating holds, given the present time. [unix s]"""
         self.unconfirmed = UnconfirmedReservations()  # pods of which it is not known whether they are on their way
 
-    # What is known
+    # Cached objects
 
     @property
     def version(self) -> int:
@@ -98,7 +98,7 @@ class QuotaCluster:
         return any(known < priority for known in self._priorities.get(namespace, ()))
 
     def nominations(self, now: float) -> Nominations:
-        """Room that pending pods have a claim to: by nomination, or because it is held for them.
+        """Resources that pending pods claim: by nomination, or by a hold.
 
         An expired hold does not count, nor does a nomination to a missing node.
         """
@@ -318,7 +318,7 @@ class QuotaCluster:
         self.ledger.admit(admitted)
         self._answered[pod.uid] = admitted, frozenset(names)
 
-    def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:  # noqa: ARG002 - as Doubting has it
+    def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:  # noqa: ARG002 - the protocol has it
         """Count a pod beside the usage: an earlier run may have admitted it."""
         self.unconfirmed.put(pod.facts[self._name])
 

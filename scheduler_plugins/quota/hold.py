@@ -46,7 +46,12 @@ class Hold:
 
     @property
     def condition(self) -> dict[str, Any]:
-        return {"type": names.CONDITION_ROOM_HELD, "status": "True", "reason": REASON, "message": self.as_text()}
+        return {
+            "type": names.CONDITION_RESOURCES_RESERVED,
+            "status": "True",
+            "reason": REASON,
+            "message": self.as_text(),
+        }
 
     def lasts(self, now: float) -> bool:
         return now < self.until <= now + LONGEST_SECONDS
@@ -64,7 +69,7 @@ class Hold:
             return None
         conditions = (pod.get("status") or {}).get("conditions") or ()
         if not any(
-            condition.get("type") == names.CONDITION_ROOM_HELD and condition.get("message") == text
+            condition.get("type") == names.CONDITION_RESOURCES_RESERVED and condition.get("message") == text
             for condition in conditions
         ):
             return None

@@ -36,7 +36,7 @@ class QuotaLedger:
     over_min: set[str] = field(default_factory=set)  # namespaces that are charged more than their quota guarantees
     version: int = 0  # changes with everything that may change a verdict
 
-    # What is known
+    # Cached objects
 
     @property
     def namespaces(self) -> AbstractSet[str]:

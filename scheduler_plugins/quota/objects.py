@@ -53,7 +53,7 @@ class Budget:
     """Which pods, Kubernetes JSON; to kube-scheduler one without any requirement is about none."""
     allowed: int  # how many may be disrupted now: `status.disruptionsAllowed`. [pods]
     disrupted: frozenset[str]  # names of pods with a counted disruption: `status.disruptedPods`
-    everybody: bool = False
+    selects_all: bool = False
     """True if its selector is there without any requirement: to the Eviction API it is about all pods with labels."""
 
     @classmethod
@@ -73,7 +73,7 @@ class Budget:
             selector=selector or {},
             allowed=int(status.get("disruptionsAllowed") or 0),
             disrupted=frozenset(status.get("disruptedPods") or ()),
-            everybody=selector is not None
+            selects_all=selector is not None
             and not any(selector.get(part) for part in ("matchLabels", "matchExpressions")),
         )
 

@@ -82,7 +82,7 @@ class QuotaPod:
         charging: Charging = Charging.CONTAINERS,
         schedulers: Collection[str] = (),
     ) -> "QuotaPod":
-        """Read a typed pod. What is the same for many pods is kept once: there may be 150,000 of them.
+        """Read a typed pod. Values equal for many of the up to 150,000 pods are kept once.
 
         Of a pending pod that is gated, or of a scheduler other than `schedulers`, only numbers are kept.
 

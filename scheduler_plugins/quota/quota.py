@@ -31,7 +31,7 @@ class Quota:
     named: tuple[str, ...] = ()
     """The resources that the object's `min` and `max` name, in this order, whether quotas can bound them or not."""
     left_out: frozenset[str] = frozenset()
-    """Of cpu, memory and ephemeral-storage those that a `max` which is present does not name."""
+    """The resources among cpu, memory and ephemeral-storage that a present `max` does not name."""
 
     @property
     def key(self) -> str:

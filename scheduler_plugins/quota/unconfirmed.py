@@ -100,4 +100,4 @@ def _within(amount: int, used: Amounts, bound: Amounts, name: str, missing: int)
 
 
 NOTHING_BESIDE: Final = UnconfirmedUsage(NOTHING, NOTHING, {})  # without unconfirmed pods
-NO_DOUBTS: Final = UnconfirmedReservations()  # empty, and stays empty
+NONE_UNCONFIRMED: Final = UnconfirmedReservations()  # empty, and stays empty

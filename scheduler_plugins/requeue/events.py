@@ -75,13 +75,13 @@ class RefusalEventRecorder:
         self._monotonic = monotonic
         self._tokens = TokenBucket()
         self._due: dict[str, Reasons] = {}
-        self._told: OrderedDict[str, _Reported] = OrderedDict()
+        self._recorded: OrderedDict[str, _Reported] = OrderedDict()
 
     def refused(self, pod: PodRequest, verdict: Verdict) -> None:
         """Queue an Event about a pod, unless the same was recorded lately."""
         which = np.unique(verdict.refused).tolist()
         reasons = frozenset(verdict.refusals[row].family for row in which if row != PASSES)
-        texts = self._told.get(pod.uid)
+        texts = self._recorded.get(pod.uid)
         if texts is not None:
             age = self._monotonic() - texts.at
             if age < (REPEAT_SECONDS if texts.reasons == reasons else _SHORTEST_PAUSE_SECONDS):
@@ -91,18 +91,18 @@ class RefusalEventRecorder:
 
     async def run(self) -> None:
         """Record Events, until cancelled. A failure is logged once and retried the next time."""
-        trouble = ""
+        problem = ""
         while True:
             await asyncio.sleep(_INTERVAL_SECONDS)
             try:
-                await self.tell()
-                trouble = ""
+                await self.record_due()
+                problem = ""
             except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
-                if trouble != (trouble := f"{type(error).__name__}: {error}"):
+                if problem != (problem := f"{type(error).__name__}: {error}"):
                     texts = None if isinstance(error, PluginError) else error  # it names the plugin and says how
                     _LOG.error("Cannot record events for rejected pods: %s", error, exc_info=texts)
 
-    async def tell(self) -> None:
+    async def record_due(self) -> None:
         """Write what may be written now, the most important pods first.
 
         Raises:
@@ -111,7 +111,7 @@ class RefusalEventRecorder:
         await self._recorder.flush()
         refill, now = 1 / self._settings.events_per_second, self._monotonic()
         left = self._tokens.left(self._settings.event_burst, refill, now)
-        if not left or self._troubled():
+        if not left or self._is_failing():
             return
         for uid in self._due.keys() - self._unschedulable.pods.keys():  # they no longer wait
             del self._due[uid]
@@ -126,10 +126,10 @@ class RefusalEventRecorder:
             self._remember(entry.uid, reasons)
             await self._recorder.record(_reference(entry), "Warning", REASON, "Scheduling", note)
             self._metrics.events.labels("posted").inc()
-            if self._troubled():
+            if self._is_failing():
                 return
 
-    def _troubled(self) -> bool:
+    def _is_failing(self) -> bool:
         """Return whether an event could not be written: the API server is away, or refuses. The rest waits then."""
         return self._recorder.waiting > 0
 
@@ -160,10 +160,10 @@ class RefusalEventRecorder:
         return result[0].rstrip(".") if result else ""
 
     def _remember(self, uid: str, reasons: Reasons) -> None:
-        self._told[uid] = _Reported(reasons, self._monotonic())
-        self._told.move_to_end(uid)
-        while len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
+        self._recorded[uid] = _Reported(reasons, self._monotonic())
+        self._recorded.move_to_end(uid)
+        while len(self._recorded) > _REMEMBERED:
+            self._recorded.popitem(last=False)
 
 
 def _rank(entry: UnschedulablePod) -> tuple[int, float, str]:

@@ -46,7 +46,7 @@ class RequeueMetrics:
         )
         """Seconds waited by pods that found a node."""
         self.round_seconds = Histogram(
-            "headroom_scheduler_waking_round_seconds",
+            "headroom_scheduler_requeue_round_seconds",
             "CPU-bound time of one pass over the unschedulable pods.",
             buckets=(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
             registry=registry,

@@ -121,11 +121,11 @@ class Requeuer:
             pod, nodes = next(iter(group.pods.values())).request, group.fitting(snapshot)
             # First what refuses a pod as such: it costs little.
             passes = len(nodes) > 0 and self._cycle.refuses(pod, nodes) is None
-            result, group.trouble = passes and bool(self._cycle.filter(pod, nodes).passes.any()), ""
+            result, group.problem = passes and bool(self._cycle.filter(pod, nodes).passes.any()), ""
         except Exception as error:  # noqa: BLE001 - whatever its pods hold
-            if group.trouble != (trouble := str(error)):
+            if group.problem != (problem := str(error)):
                 _LOG.error("Pod %s and those like it cannot be evaluated: %s", group.pod.key, error)
-            result, group.trouble = False, trouble
+            result, group.problem = False, problem
         return result
 
     def _choose(self, ready: Sequence[Group]) -> list[UnschedulablePod]:

@@ -11,7 +11,7 @@ from scheduler_plugins.framework.plugin import Problem, ProblemKind
 
 @dataclass(frozen=True, slots=True)
 class RequeueSettings:
-    """The section `waking` of the profile; its keys are these fields' names in camelCase."""
+    """The section `requeue` of the profile; its keys are these fields' names in camelCase."""
 
     enabled: bool = True
     """True if pods are woken when the reason for refusing them has gone. Needs the right to patch pods/status."""

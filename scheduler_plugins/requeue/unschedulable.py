@@ -89,7 +89,7 @@ class Group:
     backoff: Backoff = field(default_factory=lambda: Backoff(*_BACKOFF_SECONDS))  # after rounds without a fitting pod
     not_before: float = float("-inf")  # none is requeued before [s, monotonic]
     in_vain: bool = False  # whether one of those that were requeued together was refused
-    trouble: str = ""  # the error of its last evaluation
+    problem: str = ""  # the error of its last evaluation
 
     def answered(self, uid: str, now: float, *, placed: bool | None) -> None:
         """Note what became of a pod that was requeued: it was placed, refused, or nothing is known of it (None).

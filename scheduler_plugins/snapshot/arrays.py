@@ -62,7 +62,7 @@ class Nodes:
     names: Sequence[str]  # their names
     tables: Mapping[str, Table]  # by plugin name: the plugin's records, shape (N,)
     landing: IntArray
-    """Of pods in flight: estimated usage, the Prod part of it, and the sums for plugins,
+    """Sums of pods in flight: estimated usage, the Prod part of it, and the sums for plugins,
     shape (N, 2, 2 R + W). First the mean: of a pod that may land on k nodes, each has a k-th; then all of each."""
     variances: FloatArray  # the variance of what lands, shape (N, 2 R + W)
     resources: int  # R: how many resources load is counted in

@@ -160,12 +160,12 @@ class ClusterCache:
                 failures.append(f"{key} keeps its former record: {type(error).__name__}: {error}")
         self._note_failures(name, "; ".join(failures))
 
-    def _note_failures(self, name: str, told: str) -> None:
+    def _note_failures(self, name: str, problem: str) -> None:
         """Record the unusable annotations of a node; logged once, until all are valid again."""
-        if told and name not in self._failures:
-            _LOG.warning("Node %s: %s", name, told)
-        self._failures[name] = told
-        if not told:
+        if problem and name not in self._failures:
+            _LOG.warning("Node %s: %s", name, problem)
+        self._failures[name] = problem
+        if not problem:
             del self._failures[name]
 
     # Nodes

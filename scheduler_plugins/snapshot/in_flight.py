@@ -90,7 +90,7 @@ class Tombstones:
 
 LONGEST_SECONDS: Final = 600.0
 """The longest time for kube-scheduler to bind a pod, for example to make a volume: its bindTimeoutSeconds. [s]"""
-DOUBTED_SECONDS: Final = 30.0
+UNCONFIRMED_SECONDS: Final = 30.0
 """Time after a start in which pods of an earlier run may still be bound: kube-scheduler binds 50 a second by
 default, and chooses nodes for more. [s]"""
 SETTLED_SECONDS: Final = 5.0
@@ -107,7 +107,7 @@ class Reserving(Protocol):
     """A plugin, or its state, that reserves for admitted pods."""
 
     def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:
-        """A pod was answered for."""
+        """The extender admitted a pod."""
 
     def unreserve(self, uid: str) -> None:
         """The pod was observed as bound, refused or deleted, is requested again, or was silent for ten minutes."""
@@ -118,7 +118,7 @@ class ReservesUnconfirmed(Reserving, Protocol):
     """A plugin that also reserves, after a start, for pods that an earlier run may have admitted."""
 
     def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:
-        """A pod was pending when the pods were first listed. `reserve` and `unreserve` end the doubt."""
+        """A pod was pending in the first list. `reserve` and `unreserve` end its reservation."""
 
 
 def binding_queue(pod: Mapping[str, Any]) -> str:
@@ -156,22 +156,22 @@ class Reservations:
 
     def __init__(self, reserving: Sequence[Reserving], steady: Callable[[], float] | None = None) -> None:
         self._reserving = reserving
-        self._doubting = [ledger for ledger in reserving if isinstance(ledger, ReservesUnconfirmed)]
+        self._unconfirmed_ledgers = [ledger for ledger in reserving if isinstance(ledger, ReservesUnconfirmed)]
         self._reserved = InFlight(LONGEST_SECONDS, steady)
-        self._doubted = InFlight(DOUBTED_SECONDS, steady)
+        self._unconfirmed = InFlight(UNCONFIRMED_SECONDS, steady)
         self._words: dict[str, Refusal | None] = {}
         self._steady = steady
-        self._queues: dict[str, str] = {}  # of doubted pods, by uid
+        self._queues: dict[str, str] = {}  # of unconfirmed pods, by uid
         self._asked: dict[str, Refusal | None] = {}  # pods asked about since the start, with their former refusal
         self._served: dict[str, float] = {}
         """When the first write was seen that came after an answer of ours, by kube-scheduler. [s]"""
 
     def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:
-        """Tell that a pod was answered for."""
+        """Record that the extender admitted a pod."""
         if not self._reserving:
             return
         self._reserved.pop(pod.uid)
-        self._doubted.pop(pod.uid)
+        self._unconfirmed.pop(pod.uid)
         self._reserved.put(pod, names, now)
         self._words[pod.uid] = pod.refusal
         for plugin in self._reserving:
@@ -186,36 +186,36 @@ class Reservations:
             now: the present time. [unix s]
             queue: what `binding_queue` returns for it.
         """
-        if not self._doubting or pod.uid in self._reserved.charges or pod.uid in self._doubted.charges:
+        if not self._unconfirmed_ledgers or pod.uid in self._reserved.charges or pod.uid in self._unconfirmed.charges:
             return
-        self._doubted.put(pod, (), now)
+        self._unconfirmed.put(pod, (), now)
         self._queues[pod.uid] = queue
         self._words[pod.uid] = pod.refusal
-        for plugin in self._doubting:
-            with _survived("doubt", pod.uid):
+        for plugin in self._unconfirmed_ledgers:
+            with _survived("reserve_unconfirmed", pod.uid):
                 plugin.reserve_unconfirmed(pod, now)
 
     def unreserve(self, uid: str) -> None:
         """End the reservation of a pod, confirmed or not."""
         former = self._words.pop(uid, None)
-        if self._doubted.charges:
+        if self._unconfirmed.charges:
             self._asked.setdefault(uid, former)
-        doubted, reserved = self._doubted.pop(uid), self._reserved.pop(uid)
-        if doubted is None and reserved is None:
+        unconfirmed, reserved = self._unconfirmed.pop(uid), self._reserved.pop(uid)
+        if unconfirmed is None and reserved is None:
             return
-        for plugin in self._reserving if reserved is not None else self._doubting:
+        for plugin in self._reserving if reserved is not None else self._unconfirmed_ledgers:
             with _survived("unreserve", uid):
                 plugin.unreserve(uid)
 
     def refused(self, pod: PodRequest, now: float) -> bool:
         """Return whether kube-scheduler marked the pod unschedulable after our reservation.
 
-        The API stores whole seconds, and a pod may be refused, requested again and admitted within one. In doubt it
+        The API stores whole seconds, and a pod may be refused, requested again and admitted within one. By default it
         stays reserved: it is requested again soon. But where in-tree filters refuse every node from then on, it is
         not, and its condition keeps the time of its first refusal. So it is refused, too, if the condition has another
         message than before, written later: by the API server's time, else by ours.
         """
-        reserved = self._reserved.charges.get(pod.uid) or self._doubted.charges.get(pod.uid)
+        reserved = self._reserved.charges.get(pod.uid) or self._unconfirmed.charges.get(pod.uid)
         if reserved is None or pod.refusal is None:
             return False
         former, self._words[pod.uid] = self._words.get(pod.uid), pod.refusal
@@ -229,7 +229,7 @@ class Reservations:
 
         A refusal is such a change if the pod was requested, and had another message then, or none.
         """
-        if not self._doubted.charges or scheduler in self._served:
+        if not self._unconfirmed.charges or scheduler in self._served:
             return
         bound = bool(pod.node_name) and pod.uid in self._reserved.charges
         if bound or (pod.refusal is not None and pod.refusal != self._asked.get(pod.uid, pod.refusal)):
@@ -239,11 +239,11 @@ class Reservations:
         """Drop expired charges."""
         present = self._present(now)
         settled = {queue for queue, since in self._served.items() if queue and present - since >= SETTLED_SECONDS}
-        doubted = [uid for uid in self._doubted.charges if self._queues[uid] in settled] if settled else []
-        for uid in (*self._reserved.expired(now), *self._doubted.expired(now), *doubted):
+        unconfirmed = [uid for uid in self._unconfirmed.charges if self._queues[uid] in settled] if settled else []
+        for uid in (*self._reserved.expired(now), *self._unconfirmed.expired(now), *unconfirmed):
             self.unreserve(uid)
         self._served.update(dict.fromkeys(settled, math.inf))
-        if not self._doubted.charges:
+        if not self._unconfirmed.charges:
             for kept in (self._queues, self._asked, self._served):
                 kept.clear()
 

@@ -18,7 +18,7 @@ class PluginState(Protocol):
         """Changes with everything here that may change a verdict on any node: who could not be helped may be now."""
 
     def sources(self) -> Sequence[Source]:
-        """Further kinds of objects to watch. Asked once at start."""
+        """Further kinds of objects to watch. Called once at start."""
 
     def put_node(self, node: Json) -> None:
         """A Node is there, or has changed."""
@@ -62,4 +62,4 @@ class StatefulPlugin(Protocol):
     """A plugin that keeps something."""
 
     def new_state(self) -> PluginState:
-        """A new, empty one. Asked once at start."""
+        """A new, empty one. Called once at start."""

@@ -103,7 +103,7 @@ class PodRequest:
         accounts: Accounts | None = None,
         template: Callable[[Mapping[str, Any]], PodTemplate] | None = None,
     ) -> "PodRequest":
-        """Read a pod. What is the same for many pods is kept once: there may be 150,000 of them.
+        """Read a pod. Values equal for many of the up to 150,000 pods are kept once.
 
         Args:
             pod: as `decode_pod` returns it.

@@ -123,7 +123,7 @@ class Rows:
         """Some nodes as they are, as arrays that no later change touches, and the names that are not known.
 
         As `freeze` and then `Snapshot.select`, but only the rows in question are copied: after every pod that is bound
-        something has changed, and of 5,000 nodes kube-scheduler asks about 500.
+        something has changed, and of 5,000 nodes kube-scheduler requests about 500.
         """
         if self._scattered:
             self._gather_names()

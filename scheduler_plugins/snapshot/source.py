@@ -14,11 +14,11 @@ Json = Mapping[str, Any]
 class Source:
     """A kind of object that is watched, and where it goes."""
 
-    kind: str  # what it is called in messages
+    kind: str  # its name in messages
     path: str  # path of its collection
     selector: str  # field selector
-    hint: str  # what to look at when it cannot be listed
-    identity: Callable[[Json], str]  # what it is known by in the cache
+    hint: str  # the hint for when it cannot be listed
+    identity: Callable[[Json], str]  # its key in the cache
     put: Callable[[Json], None]  # add or update one
     delete: Callable[[str], None]  # forget one
     health: WatchHealth = field(default_factory=WatchHealth)  # how the watch is doing
@@ -29,11 +29,11 @@ class Source:
     """Raises a ValueError that names the field of an object that has another shape than it should."""
 
     def problem_of(self, stale_seconds: float) -> str:
-        """Return why what the cache has of this kind is not to be trusted, in one sentence; empty when all is well."""
+        """Return why the cached objects of this kind may be stale, in one sentence; empty when all is well."""
         if not self.health.synced:
             return f"{self.kind} have not been listed yet ({self.hint})"
         silent = silence(self)
-        return f"{self.kind}: the API server has not been heard for {silent:.0f} s" if silent > stale_seconds else ""
+        return f"{self.kind}: no contact with the API server for {silent:.0f} s" if silent > stale_seconds else ""
 
     def absence(self) -> str:
         """That the cluster does not know the kind, and what to do, in one sentence; empty where it does."""
@@ -44,8 +44,8 @@ class Source:
 
 def silence(source: Source) -> float:
     """Return the time since the API server's last response about a kind; infinite before the first. [s]"""
-    heard = source.health.last_contact
-    return float("inf") if heard is None else time.monotonic() - heard
+    contact = source.health.last_contact
+    return float("inf") if contact is None else time.monotonic() - contact
 
 
 def by_name(item: Json) -> str:
@@ -53,5 +53,5 @@ def by_name(item: Json) -> str:
 
 
 def by_uid(item: Json) -> str:
-    """What an object is known by that may come again under the same name."""
+    """The identity of an object whose name may be reused."""
     return str(item["metadata"]["uid"])

@@ -31,7 +31,7 @@ _Taken = TypeVar("_Taken")
 
 
 class PodFollower(Protocol):
-    """Somebody beside the cache who wants to know what becomes of pods. Called for every change: it must be quick."""
+    """Receives pod events after the cache. Called for every change: it must be quick."""
 
     def put_pod(self, pod: Json) -> None:
         """A pod is there, or has changed."""
@@ -107,7 +107,7 @@ class ClusterWatch:
         named = (name for kind in self._unreadable.values() for name in kind.named.values())
         return {*named, *(f"Node {name}" for name in self._cache.failures)}
 
-    def complaints(self, stale_seconds: float) -> list[str]:
+    def problems(self, stale_seconds: float) -> list[str]:
         """Return the reasons why the cache is not up to date, one sentence each; empty when it is."""
         return [problem_of for source in self.sources if (problem_of := source.problem_of(stale_seconds))]
 
@@ -203,13 +203,13 @@ def _each(*takers: Callable[[_Taken], None]) -> Callable[[_Taken], None]:
         return takers[0]
 
     def take(taken: _Taken) -> None:
-        troubles = []
+        errors = []
         for taker in takers:
             try:
                 taker(taken)
             except Exception as error:  # noqa: BLE001 - what one cannot take, the others may
-                troubles.append(error)
-        if troubles:
-            raise troubles[0]
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     return take

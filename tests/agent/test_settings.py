@@ -142,7 +142,7 @@ def test_misspelled_variable_is_named_and_what_kubernetes_makes_of_a_service_is_
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "problem"),
     [
         ("{", "must be a prediction policy as JSON"),
         ("[]", "must be a prediction policy"),
@@ -153,8 +153,8 @@ def test_misspelled_variable_is_named_and_what_kubernetes_makes_of_a_service_is_
         ('{"model": "recent-max", "parameters": {"windowDays": -1}}', "parameters.windowDays"),
     ],
 )
-def test_own_policy_can_be_followed_or_nothing_starts(text: str, complaint: str) -> None:
-    with pytest.raises(WrongSetting, match=f"--predict-policy .*{complaint}"):
+def test_own_policy_can_be_followed_or_nothing_starts(text: str, problem: str) -> None:
+    with pytest.raises(WrongSetting, match=f"--predict-policy .*{problem}"):
         load(["--predict-policy", text], NO_ENVIRONMENT)
     given = '{"model": "recent-max", "reclaimRatioPercent": 50}'
     policy = load([], {**NO_ENVIRONMENT, "HEADROOM_AGENT_PREDICT_POLICY": given}).train.predict_policy

@@ -1,4 +1,4 @@
-"""docs/scheduler.md has a table for each plugin, with every argument and its default, and for the section `waking`."""
+"""docs/scheduler.md has a table for each plugin, with every argument and its default, and for the section `requeue`."""
 
 import dataclasses
 import pkgutil
@@ -18,7 +18,7 @@ from tests.architecture.sources import ROOT
 
 PAGE: Final = ROOT / "docs" / "scheduler.md"
 _ROW: Final = re.compile(r"^\| `([^`]+)` \| ([^|]*?) *\| ([^|]*?) *\| [^|]+ \|$", flags=re.MULTILINE)
-WAKING: Final = "waking"
+REQUEUE: Final = "requeue"
 """Heading of the section's table."""
 
 
@@ -32,7 +32,7 @@ def _rows(heading: str) -> dict[str, tuple[str, str]]:
 
 
 def _class(name: str) -> Any:  # noqa: ANN401 - a class that only the registry knows
-    return RequeueSettings if name == WAKING else pkgutil.resolve_name(PLUGINS[name])
+    return RequeueSettings if name == REQUEUE else pkgutil.resolve_name(PLUGINS[name])
 
 
 def _part(hint: Any) -> Any:  # noqa: ANN401 - the dataclass that a field holds, or a list of which it holds
@@ -73,29 +73,29 @@ def shown(value: object) -> str:
 
 
 def defaults(name: str) -> dict[str, str]:
-    """Each argument of a plugin, or of the section `waking`, with its default."""
+    """Each argument of a plugin, or of the section `requeue`, with its default."""
     made = _class(name)()
-    made = made.defaulted() if isinstance(made, Configurable) and name != WAKING else made
+    made = made.defaulted() if isinstance(made, Configurable) and name != REQUEUE else made
     return dict(arguments(type(made), encode(made)))
 
 
-@pytest.mark.parametrize("name", [*PLUGINS, WAKING])
+@pytest.mark.parametrize("name", [*PLUGINS, REQUEUE])
 def test_every_argument_has_a_row(name: str) -> None:
     """Every argument is explained once, and nothing is explained that is none."""
     assert set(_rows(name)) == set(defaults(name))
 
 
-@pytest.mark.parametrize("name", [*PLUGINS, WAKING])
+@pytest.mark.parametrize("name", [*PLUGINS, REQUEUE])
 def test_defaults_are_right(name: str) -> None:
     """The default in the page is the one that holds."""
     rows = _rows(name)
     assert {argument: rows[argument][0] for argument in defaults(name)} == defaults(name)
 
 
-def test_ranges_of_waking_are_right() -> None:
-    """What the page allows in the section `waking` is what is accepted."""
+def test_ranges_of_requeue_are_right() -> None:
+    """What the page allows in the section `requeue` is what is accepted."""
     names = {field.name: name for name, field in json_fields(RequeueSettings).items()}
-    rows = _rows(WAKING)
+    rows = _rows(REQUEUE)
     for field, (low, high) in RANGES.items():
         assert rows[names[field]][1] == f"{low:g} to {high:.10g}", field
 

@@ -73,25 +73,25 @@ WRONG: Final[tuple[tuple[str, Any, str | None], ...]] = (
         "/scheduler/profile/plugins/0/args/predictionExpirationSeconds'",
     ),
 )
-"""Path, value, and the complaint where it is not about that path."""
+"""Path, value, and the problem where it is not about that path."""
 
 
 @pytest.fixture(scope="module")
-def complaints(helm: Helm) -> str:
+def problems(helm: Helm) -> str:
     settings = [flag for path, value, _ in WRONG for flag in ("--set-json", f"{path}={json.dumps(value)}")]
     with pytest.raises(CommandError) as refused:
         helm("template", "headroom", str(CHART), *settings)
     return str(refused.value)
 
 
-@pytest.mark.parametrize(("path", "complaint"), [(path, complaint) for path, _, complaint in WRONG])
-def test_wrong_value_is_refused(complaints: str, path: str, complaint: str | None) -> None:
-    assert (complaint or f"/{path.replace('.', '/')}'") in complaints
+@pytest.mark.parametrize(("path", "problem"), [(path, problem) for path, _, problem in WRONG])
+def test_wrong_value_is_refused(problems: str, path: str, problem: str | None) -> None:
+    assert (problem or f"/{path.replace('.', '/')}'") in problems
 
 
-def test_nothing_else_is_refused(complaints: str) -> None:
-    """Each complaint is about one of the wrong values, or about what contains it."""
-    named = set(re.findall(r"at '([^']*)'", complaints))
+def test_nothing_else_is_refused(problems: str) -> None:
+    """Each problem is about one of the wrong values, or about what contains it."""
+    named = set(re.findall(r"at '([^']*)'", problems))
     wrong = [f"/{path.replace('.', '/')}" for path, _, _ in WRONG]
     assert len(named) > len(WRONG) / 2
     others = [
@@ -101,7 +101,7 @@ def test_nothing_else_is_refused(complaints: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "complaint"),
+    ("setting", "problem"),
     [
         # Groups that the values of an earlier chart lack, as with --reuse-values.
         ("networkPolicy=null", "missing property 'networkPolicy'"),
@@ -109,7 +109,7 @@ def test_nothing_else_is_refused(complaints: str) -> None:
         ("agnet.dataDir=/x/y", "'agnet' not allowed"),
         ("scheduler.mode=best", "'shortlist', 'weighted'"),
         ("scheduler.profile.mode=weighted", "'mode' not allowed"),
-        ("scheduler.profile.waking.patchBurst=0", "/scheduler/profile/waking/patchBurst"),
+        ("scheduler.profile.requeue.patchBurst=0", "/scheduler/profile/requeue/patchBurst"),
         ("scheduler.profile.profiles[0].schedulerName=x", "/scheduler/profile"),
         ("agent.predictPolicy.reclaimRatio=50", "predictPolicy"),
         ("manager.webhook.certificates=letsencrypt", "'self', 'cert-manager'"),
@@ -135,8 +135,8 @@ def test_nothing_else_is_refused(complaints: str) -> None:
         ("configMap.name=headroom-dashboard-cluster", "one of this chart's dashboards"),
     ],
 )
-def test_what_cannot_work_is_refused(helm: Helm, setting: str, complaint: str) -> None:
-    with pytest.raises(CommandError, match=complaint):
+def test_what_cannot_work_is_refused(helm: Helm, setting: str, problem: str) -> None:
+    with pytest.raises(CommandError, match=problem):
         render(helm, setting)
 
 

@@ -42,7 +42,7 @@ def test_commands_are_understood(page: str) -> None:
     text = text_of(page)
     wrong = [(line, fault(words)) for line, words in commands(text)]
     wrong += [(line, fault(words, whole=False)) for line, words in quoted(text)]
-    assert [(line, complaint) for line, complaint in wrong if complaint] == []
+    assert [(line, problem) for line, problem in wrong if problem] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -63,7 +63,7 @@ def test_metrics_are_documented(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "complaint"),
+    ("line", "problem"),
     [
         ("kubectl headroom explain node NAME --configuration FILE", "kubectl headroom"),
         ("kubectl headroom describe node NAME", "kubectl headroom"),
@@ -75,10 +75,10 @@ def test_metrics_are_documented(page: str) -> None:
         ("helm install headroom charts/headroom --set scheduler.ignorant=true", "scheduler.ignorant"),
     ],
 )
-def test_wrong_commands_are_found(line: str, complaint: str) -> None:
+def test_wrong_commands_are_found(line: str, problem: str) -> None:
     page = f"It needs a cluster:\n\n```sh elsewhere\nexport A=1 && A=2 {line} | head   # so\n```\n"
     (result,) = [fault(words) for _, words in commands(page) if fault(words)]
-    assert complaint in result
+    assert problem in result
 
 
 def test_wrong_names_are_found() -> None:
@@ -93,11 +93,9 @@ def fault(words: list[str], *, whole: bool = True) -> str:
     """What is wrong with a command; empty when nothing is, or when it is not ours to judge."""
     program, *rest = words
     if program == "kubectl" and rest[:1] == ["headroom"]:
-        complaint = _refused(_plugin(), rest[1:], " ".join(words))
+        problem = _refused(_plugin(), rest[1:], " ".join(words))
         return (
-            complaint
-            if whole or not re.search(r"arguments .* (is|are) required|arguments are required", complaint)
-            else ""
+            problem if whole or not re.search(r"arguments .* (is|are) required|arguments are required", problem) else ""
         )
     if program == "make":
         return "" if not rest or "=" in rest[0] or rest[0] in _targets() else f"make {rest[0]}: no such target"

@@ -160,7 +160,7 @@ def test_hold_lasts_for_some_time_at_most(text: str, *, placed: bool) -> None:
     """Whatever stands in the annotation, and in the condition that vouches for it, the pod is charged as ever."""
     item = copy.deepcopy(CLUSTER["pods"][0])
     item["metadata"] |= {"uid": "a/h", "annotations": {names.ANNOTATION_RECLAIM_HOLD: text}}
-    item["status"] = {"conditions": [{"type": names.CONDITION_ROOM_HELD, "status": "True", "message": text}]}
+    item["status"] = {"conditions": [{"type": names.CONDITION_RESOURCES_RESERVED, "status": "True", "message": text}]}
     if not placed:
         del item["spec"]["nodeName"]
         item["status"]["nominatedNodeName"] = "n1"

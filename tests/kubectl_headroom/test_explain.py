@@ -241,7 +241,7 @@ def test_shape_is_stable() -> None:
     documented = set(re.findall(r"\w+", explain_json.__doc__ or ""))
     assert set(data) <= documented
     assert set(data) == set(SHAPE)
-    assert set(data["next"][0]) == {"resource", "action", "offered", "desired", "withinSeconds", "reason"}
+    assert set(data["next"][0]) == {"resource", "action", "published", "desired", "withinSeconds", "reason"}
     assert set(data["terms"][0]) == {"name", "resource", "value", "formula", "inputs", "decidedBy", "note"}
     assert data["terms"][0]["decidedBy"] == "capacity - allocatable"
     assert [condition["type"] for condition in data["conditions"]] == ["Collecting", "PredictionReady"]

@@ -117,10 +117,10 @@ def test_no_manager_is_said() -> None:
 
 
 def test_other_model_is_said() -> None:
-    """An agent that predicts with another model than the strategy asks for is told apart."""
+    """An agent that predicts with another model than the strategy states is told apart."""
     config = '{"enable": true, "nodePredictPolicy": {"model": "sum-max"}}'
     assert any(
-        "predicts with diversity, the strategy asks for sum-max" in finding
+        "predicts with diversity, the strategy states sum-max" in finding
         for finding in findings(explained("web-1", config=config))
     )
 

@@ -47,7 +47,7 @@ async def test_pod_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "- It uses 2000m of 3000m CPU and 7.7Gi of 8Gi memory that it requests (reported 1m ago)." in out
     assert "kubectl headroom explain node web-1" in out
     assert "this pod is here; LoadAwareScheduling: node(s) cpu usage exceed threshold" in out
-    assert "Its scheduler default-scheduler knows neither load nor quotas; headroom-scheduler" in out
+    assert "Its scheduler default-scheduler ignores load and quotas; headroom-scheduler" in out
 
 
 async def test_pod_of_another_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,7 +179,7 @@ async def test_gated_pod(capsys: pytest.CaptureFixture[str]) -> None:
     await explain_pod(cluster(*story(), gated), "b", "b3")
     out = capsys.readouterr().out
     assert out.startswith("Pod b/b3 is held back by scheduling gates")
-    assert "- Nobody looks for a node until example.com/wait (spec.schedulingGates) is taken away." in out
+    assert "- Scheduling gates block the pod: example.com/wait (spec.schedulingGates)." in out
 
 
 async def test_pod_that_nobody_has_looked_at(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,7 +80,7 @@ async def test_room_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     text = "\n".join(_lines(capsys))
     assert "The max of its quota and the sum of all min admit it." in text
     assert "it fits 1 of 2 nodes: n2." in text
-    assert "Nobody would be evicted for it: node n2 has room" in text
+    assert "No victims: node n2 fits it" in text
 
 
 async def test_bound_pod_of_borrower(capsys: pytest.CaptureFixture[str]) -> None:

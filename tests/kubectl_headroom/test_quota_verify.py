@@ -37,11 +37,11 @@ async def test_wrong_status(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     code, result = await _verified(cluster(*there), capsys)
     assert code == FAILED
-    assert result["wrong status a/qa"] == "status.used says nvidia.com/gpu 1, and the pods of the namespace come to 2"
+    assert result["wrong status a/qa"] == "status.used says nvidia.com/gpu 1, but the pods of the namespace sum to 2"
     assert result["wrong status b/qb"].startswith("has no status.used: the extender that leads writes it")
     assert await run(cluster(*there), "verify", pause=_no_pause) == FAILED
     out = capsys.readouterr().out
-    assert "status.used says cpu 2, and the pods of the namespace come to 0" in out
+    assert "status.used says cpu 2, but the pods of the namespace sum to 0" in out
     assert out.endswith("2 quotas: 3 things are wrong.\n")
 
 

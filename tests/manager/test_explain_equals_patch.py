@@ -1,4 +1,4 @@
-"""What `kubectl headroom explain` says a Node should have is what the manager writes to it."""
+"""What `kubectl headroom explain` says a Node should have is the manager's writes to it."""
 
 import asyncio
 import json

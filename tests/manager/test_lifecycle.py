@@ -83,7 +83,7 @@ async def test_foreign_definition_is_logged_once(world: World, caplog: pytest.Lo
         await world.reconcile()
     assert _writes(world) == written
     assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 60
-    said = [line.message for line in caplog.records if "does not know spec.predictPolicy" in line.message]
+    said = [line.message for line in caplog.records if "has no field spec.predictPolicy" in line.message]
     assert len(said) == 1
     assert "install Headroom's" in said[0]
     world.configure('{"enable": true, "metricReportIntervalSeconds": 30}')

@@ -59,7 +59,7 @@ def test_health_is_200_or_503_with_words(server: MetricsServer, progress: Progre
 
 def test_readiness_names_what_is_missing(server: MetricsServer, progress: Progress) -> None:
     """Ready is who has read everything once, leader or not; until then the page says what is missing and why."""
-    progress.trouble = "The API server cannot be reached"
+    progress.problem = "The API server cannot be reached"
     progress.pods.problem = "Forbidden"
     status, text = _get(server, "/readyz")
     assert status == 503
@@ -70,7 +70,7 @@ def test_readiness_names_what_is_missing(server: MetricsServer, progress: Progre
         "[-] pods: Forbidden; The API server cannot be reached",
         "not ready",
     ]
-    progress.trouble = progress.pods.problem = ""
+    progress.problem = progress.pods.problem = ""
     progress.config_read = progress.nodes_listed = progress.pods.synced = True
     progress.node_metrics.not_found = True
     status, text = _get(server, "/readyz")

@@ -48,10 +48,10 @@ def _series(name: str, kind: str, labels: frozenset[str]) -> list[tuple[str, fro
 
 
 def missing(expression: str, known: Mapping[str, frozenset[str]]) -> list[str]:
-    return [complaint for need in needs(expression) if (complaint := _complaint(need, known))]
+    return [problem for need in needs(expression) if (problem := _problem(need, known))]
 
 
-def _complaint(need: Need, known: Mapping[str, frozenset[str]]) -> str:
+def _problem(need: Need, known: Mapping[str, frozenset[str]]) -> str:
     if need.metric not in known:
         return f"no service exports {need.metric}"
     unknown = need.labels - known[need.metric]

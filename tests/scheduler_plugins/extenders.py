@@ -37,17 +37,17 @@ def until(condition: Callable[[], Any], what: str | Callable[[], str]) -> Any:  
 
     Raises AssertionError: it does not within `PATIENCE_SECONDS`.
     """
-    deadline, trouble = time.monotonic() + PATIENCE_SECONDS, ""
+    deadline, problem = time.monotonic() + PATIENCE_SECONDS, ""
     while time.monotonic() < deadline:
         try:
             if result := condition():
                 return result
-            trouble = ""
+            problem = ""
         except OSError as error:
-            trouble = f" ({error})"
+            problem = f" ({error})"
         time.sleep(0.1)
     texts = what if isinstance(what, str) else what()
-    raise AssertionError(f"{texts}: not within {PATIENCE_SECONDS:.0f} s{trouble}")
+    raise AssertionError(f"{texts}: not within {PATIENCE_SECONDS:.0f} s{problem}")
 
 
 def configuration(mode: str, name: str, url: str) -> Json:

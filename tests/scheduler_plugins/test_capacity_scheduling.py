@@ -139,12 +139,12 @@ def test_explanation_has_the_amounts() -> None:
         "usedByAll": {"cpu": "2500m"},
         "claimedByAll": {"cpu": "1"},
         "sumOfMin": {"cpu": "6"},
-        "roomHeldFor": ["a/c"],
+        "reservedFor": ["a/c"],
         "binding": (
             "ElasticQuota a/q: cpu used 2500m + claimed by pods before it 1 + requested 3 > max 6 (min 4, sum of min 6)"
         ),
     }
-    assert explained[1]["roomHeldFor"] == []
+    assert explained[1]["reservedFor"] == []
 
 
 def test_explanation_without_quota() -> None:
@@ -152,8 +152,8 @@ def test_explanation_without_quota() -> None:
     assert explained == [
         {
             "quota": None,
-            "roomHeldFor": ["a/h"],
+            "reservedFor": ["a/h"],
             "binding": "it does not fit beside resources reserved for a/h",
         },
-        {"quota": None, "roomHeldFor": []},
+        {"quota": None, "reservedFor": []},
     ]

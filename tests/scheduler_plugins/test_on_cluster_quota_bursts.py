@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 import yaml
 
-from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, SETTLED_SECONDS
+from scheduler_plugins.snapshot.in_flight import SETTLED_SECONDS, UNCONFIRMED_SECONDS
 from tests.scheduler_plugins.extenders import Extender, configuration, profile, until
 from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, GPU, Observed, Team, give_gpus, teams
 from tests.scheduler_plugins.stage import Stage
@@ -151,4 +151,4 @@ def test_restart_with_a_backlog_blocks_for_seconds(stage: Stage, pair: list[Team
             waited = time.monotonic() - started
         finally:
             stage.cluster.api.merge(large.quota, {"spec": {"max": {GPU: f"{MAX[large.name]}"}}})
-    assert SETTLED_SECONDS < waited < DOUBTED_SECONDS / 2
+    assert SETTLED_SECONDS < waited < UNCONFIRMED_SECONDS / 2

@@ -38,7 +38,7 @@ def test_default_profile_is_all_defaults() -> None:
     profile = load_profile(DEFAULT_PROFILE)
     assert profile.answering == Answering()
     assert profile.in_flight_seconds == Profile([]).in_flight_seconds
-    assert profile.waking == RequeueSettings()
+    assert profile.requeue == RequeueSettings()
     low_risk = LowRiskOverCommitment(best_effort_may_fill_node=True)
     assert [(part.name, part.weight, part.plugin) for part in profile.enabled] == [
         ("CapacityScheduling", 1.0, CapacityScheduling(MaxMissing.INFINITE, Charging.SCHEDULER)),
@@ -54,8 +54,8 @@ def test_listed_extra_is_a_default() -> None:
     assert (extra.name, extra.plugin) == ("NodeResourcesAllocatable", NodeResourcesAllocatable().defaulted())
 
 
-def test_default_profile_writes_every_waking_setting() -> None:
-    assert set(yaml.safe_load(DEFAULT_PROFILE.read_text())["waking"]) == set(encode(RequeueSettings()))
+def test_default_profile_writes_every_requeue_setting() -> None:
+    assert set(yaml.safe_load(DEFAULT_PROFILE.read_text())["requeue"]) == set(encode(RequeueSettings()))
 
 
 def test_profile_is_read(tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_durations_are_gos(tmp_path: Path) -> None:
 
 
 def test_absent_plugins_are_the_built_in_ones(tmp_path: Path) -> None:
-    profile = load_profile(_written(tmp_path, "waking: {eventsPerSecond: 10}\n"))
+    profile = load_profile(_written(tmp_path, "requeue: {eventsPerSecond: 10}\n"))
     assert profile.enabled == load_profile(DEFAULT_PROFILE).enabled
-    assert profile.waking.events_per_second == 10
+    assert profile.requeue.events_per_second == 10
     assert profile.notes == ("plugins: not listed, so those of the built-in profile",)
 
 
@@ -140,10 +140,10 @@ def test_arguments_go_over_listed_ones(tmp_path: Path) -> None:
         ("shortlist: {size: 65}", "shortlist.size: 65: must be a whole number from 1 to 64"),
         ("shortlist: {size: 1.5}", "shortlist.size: 1.5: must be a whole number"),
         ("shortlist: 4", "shortlist: 4 is not an object"),
-        ("waking: {patchPerSecond: 5}", 'waking.patchPerSecond: unknown; did you mean "patchesPerSecond"?'),
-        ("waking: {patchBurst: 0}", "waking.patchBurst: 0 is not in the range 1 to 10000"),
-        ("waking: {enabled: 1}", "waking.enabled: 1 is not true or false"),
-        ("waking: 5", "waking: 5 is not an object"),
+        ("requeue: {patchPerSecond: 5}", 'requeue.patchPerSecond: unknown; did you mean "patchesPerSecond"?'),
+        ("requeue: {patchBurst: 0}", "requeue.patchBurst: 0 is not in the range 1 to 10000"),
+        ("requeue: {enabled: 1}", "requeue.enabled: 1 is not true or false"),
+        ("requeue: 5", "requeue: 5 is not an object"),
         ("mode: [weighted]", "mode: ['weighted']: must be shortlist or weighted"),
         ("plugins: [{name: [x]}]", "plugins[0].name: \"['x']\" is not a plugin"),
         (

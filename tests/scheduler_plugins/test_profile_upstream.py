@@ -176,7 +176,7 @@ def test_idle_arguments_are_told() -> None:
     [
         (
             _with("{score: {enabled: [{name: TargetLoadPacking}]}}"),
-            'profiles[0].plugins.score.enabled[0].name: "TargetLoadPacking" is a plugin neither of Headroom nor',
+            'profiles[0].plugins.score.enabled[0].name: "TargetLoadPacking" is not a plugin of Headroom or',
         ),
         (
             _with("{score: {enabled: [{name: loadAwareScheduling}]}}"),

@@ -7,7 +7,7 @@ from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduli
 from scheduler_plugins.settings import load
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, LATE_SECONDS, LONGEST_SECONDS
+from scheduler_plugins.snapshot.in_flight import LATE_SECONDS, LONGEST_SECONDS, UNCONFIRMED_SECONDS
 from scheduler_plugins.wiring import assemble
 from tests.scheduler_plugins.objects import NOW, Json, at, condition
 from tests.scheduler_plugins.quota.things import pod, quota
@@ -90,11 +90,11 @@ def test_clock_that_is_set_ends_nothing(step: float) -> None:
     other = pod("q")
     site.cache.put_pod(other, NOW)
     site.cache.reserve_unconfirmed(other["metadata"]["uid"], NOW)
-    site.passed = DOUBTED_SECONDS - 1
+    site.passed = UNCONFIRMED_SECONDS - 1
     site.cache.freeze(NOW + step)
     assert site.charged
     assert len(site.cluster.unconfirmed) == 1
-    site.passed = DOUBTED_SECONDS + 1
+    site.passed = UNCONFIRMED_SECONDS + 1
     site.cache.freeze(NOW + step)
     assert site.charged
     assert not site.cluster.unconfirmed

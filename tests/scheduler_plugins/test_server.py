@@ -31,13 +31,13 @@ from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric,
 class Site:
     def __init__(self, world: World) -> None:
         self.world = world
-        self.missing = self.complaint = self.state = ""
+        self.missing = self.problem = self.state = ""
         telemetry = Telemetry()
         cycle = Cycle([Enabled(NAME, 1.0, world.plugin)], telemetry.observe_plugin)
         self.extender = Extender(world.cache, cycle, Answering(), lambda: NOW, np.random.default_rng(1))
         health = Health(
             {"Nodes listed": lambda: self.missing},
-            {"Pods watched": lambda: self.complaint},
+            {"Pods watched": lambda: self.problem},
             {"source": lambda: self.state},
         )
         self.pages = Server(self.extender, health, telemetry, NodePage(world.cache, lambda: NOW)).pages()
@@ -149,8 +149,8 @@ def test_unsynced_does_not_judge(site: Site, ask: Ask) -> None:
 
 def test_health_follows_watches(site: Site) -> None:
     assert site.get("/healthz") == (200, "ok\n")
-    site.complaint = "Pods: the API server has not been heard for 200 s"
-    assert site.get("/healthz") == (503, "Pods: the API server has not been heard for 200 s\n")
+    site.problem = "Pods: no contact with the API server for 200 s"
+    assert site.get("/healthz") == (503, "Pods: no contact with the API server for 200 s\n")
     assert site.get("/livez") == site.get("/readyz") == (200, "ok\n")
 
 
@@ -160,7 +160,7 @@ def test_verbose_health_tells_all(site: Site) -> None:
         200,
         "[+]Nodes listed ok\n[+]Pods watched ok\n[i]source: no answer for 90 s\nhealthz check passed\n",
     )
-    site.complaint = "away"
+    site.problem = "away"
     status, text = site.get("/healthz", verbose="")
     assert (status, text.splitlines()[1::2]) == (503, ["[-]Pods watched failed: away", "healthz check failed"])
 
@@ -170,12 +170,12 @@ def test_broken_check_is_a_complaint() -> None:
         raise KeyError("x")
 
     health = Health({}, {"odd": broken}, {"state": broken})
-    assert health.complaints() == ["odd failed: KeyError: 'x'"]
+    assert health.problems() == ["odd failed: KeyError: 'x'"]
     assert "[i]state: state failed" in health.verbose()
 
 
 def test_stale_still_answers(site: Site, ask: Ask) -> None:
-    site.complaint = "away"
+    site.problem = "away"
     assert ask("filter", ["a"])[1]["NodeNames"] == ["a"]
 
 
@@ -222,8 +222,8 @@ def test_unlisted_quotas_stop_answers() -> None:
     """Before quotas were listed nobody knows what a namespace may use: nothing is answered, and the CRD is named."""
     watch = _watch()
     health = of_watches(watch, 180)
-    (complaint,) = [line for line in health.missing() if line.startswith("ElasticQuotas")]
-    assert "elasticquotas.scheduling.x-k8s.io" in complaint
+    (problem,) = [line for line in health.missing() if line.startswith("ElasticQuotas")]
+    assert "elasticquotas.scheduling.x-k8s.io" in problem
 
 
 def test_unknown_quotas_stop_nothing() -> None:
@@ -235,7 +235,7 @@ def test_unknown_quotas_stop_nothing() -> None:
     assert "[i]ElasticQuotas defined: ok\n" in health.verbose()
     (quotas,) = [source for source in watch.sources if source.kind == "ElasticQuotas"]
     quotas.health.not_found = True
-    assert health.complaints() == []
+    assert health.problems() == []
     assert (
         "[i]ElasticQuotas defined: the cluster does not know ElasticQuotas, which counts as having none "
         "(is the CRD elasticquotas.scheduling.x-k8s.io installed, and may we list them?)\n"
@@ -259,23 +259,23 @@ class _Site:
 def test_slow_request_fails_health_for_five_minutes() -> None:
     site = _Site()
     site.slow.observe("filter", site.now - 0.9)
-    assert (site.count(), site.slow.complaint()) == (0, "")
+    assert (site.count(), site.slow.problem()) == (0, "")
     site.slow.observe("filter", site.now - 1.5)
     site.now += 10
     site.slow.tick()
     site.now += 0.2
     site.slow.observe("filter", site.now)
     assert site.count() == 1
-    assert site.slow.complaint().startswith(
+    assert site.slow.problem().startswith(
         "answers that came after more than 1 s: 1, the longest after 1.5 s, the last 10 s ago; "
     )
     site.now += 300
-    assert site.slow.complaint() == ""
+    assert site.slow.problem() == ""
     site.slow.tick()
     site.now += 0.2
     site.slow.tick()
     site.slow.observe("filter", site.now - 2)
-    assert site.slow.complaint().startswith("answers that came after more than 1 s: 1, the longest after 2.0 s")
+    assert site.slow.problem().startswith("answers that came after more than 1 s: 1, the longest after 2.0 s")
 
 
 def test_wait_for_a_busy_loop_counts() -> None:
@@ -289,7 +289,7 @@ def test_wait_for_a_busy_loop_counts() -> None:
             site.slow.tick()
         site.slow.observe("filter", received)
         assert site.count() == 1
-        assert "the longest after 1.5 s" in site.slow.complaint()
+        assert "the longest after 1.5 s" in site.slow.problem()
 
 
 def test_wait_of_others_does_not_count() -> None:

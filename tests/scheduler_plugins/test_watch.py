@@ -150,14 +150,14 @@ async def test_large_node_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_complaints_name_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     fresh = watched(World().cache)
     assert not fresh.synced
-    assert [line.split(" ")[0] for line in fresh.complaints(180)] == ["Nodes", "NodeMetrics", "Pods"]
-    assert "nodemetrics.slo.koordinator.sh" in fresh.complaints(180)[1]
+    assert [line.split(" ")[0] for line in fresh.problems(180)] == ["Nodes", "NodeMetrics", "Pods"]
+    assert "nodemetrics.slo.koordinator.sh" in fresh.problems(180)[1]
     following = await follow(World().cache, monkeypatch, {})
     assert following.synced
-    assert following.complaints(180) == []
+    assert following.problems(180) == []
     for source in following.sources:
         source.health.last_contact = (source.health.last_contact or 0.0) - 200
-    assert following.complaints(180)[0] == "Nodes: the API server has not been heard for 200 s"
+    assert following.problems(180)[0] == "Nodes: no contact with the API server for 200 s"
 
 
 def test_lone_surrogates_are_shown() -> None:
@@ -208,4 +208,4 @@ async def test_one_pod_stops_reclaim_at_no_step(part: type, step: str, monkeypat
     monkeypatch.setattr(play.controller._recorder, "explain", lambda pod, *said: texts.append(f"{pod.name} {said[-1]}"))
     await play.live(3)
     assert play.server.evicted == ["a2"]
-    assert part is Evaluator or "b0 Nobody is evicted for it: TypeError: unhashable type: 'dict'" in texts
+    assert part is Evaluator or "b0 No victims: TypeError: unhashable type: 'dict'" in texts

@@ -41,14 +41,14 @@ DEFAULT, HARD = "default", "default, a hard month"
 Figures = dict[str, float]
 
 
-def replay(node: Node, policies: Sequence[Policy], database: Path, troubles: Mapping[int, str]) -> list[Publisher]:
+def replay(node: Node, policies: Sequence[Policy], database: Path, problems: Mapping[int, str]) -> list[Publisher]:
     """Replay one node from its first step to its last.
 
     Args:
         node: The node.
         policies: What is to be compared.
         database: Where the agent keeps its samples.
-        troubles: What goes wrong by step: "restart" or "silent" of the agent, or "no api".
+        problems: What goes wrong by step: "restart" or "silent" of the agent, or "no api".
 
     Returns:
         One publisher for each policy, with all that it wrote.
@@ -57,36 +57,36 @@ def replay(node: Node, policies: Sequence[Policy], database: Path, troubles: Map
     agent = Agent(node, database, list({repr(policy.predict): policy.predict for policy in policies}.values()))
     before = ""
     for step in range(len(node.usage[CPU])):
-        now, trouble = node.start + step * STEP_SECONDS + TICKS[-1], troubles.get(step, "")
-        if trouble in ("restart", "silent") and trouble != before:
+        now, problem = node.start + step * STEP_SECONDS + TICKS[-1], problems.get(step, "")
+        if problem in ("restart", "silent") and problem != before:
             agent.stop(now - STEP_SECONDS)
-        if trouble != "silent":
+        if problem != "silent":
             agent.learn(step)
         for publisher in publishers:
-            publisher.api_up = trouble != "no api"
+            publisher.api_up = problem != "no api"
             publisher.run_until(now)
             if before == "no api" and publisher.api_up:
                 publisher.look(now)  # the manager's own retry comes before the agent's report
-        if trouble not in ("silent", "no api"):
+        if problem not in ("silent", "no api"):
             for predict_policy, report in agent.report(now):
                 for publisher in publishers:
                     if publisher.policy.predict == predict_policy:
                         publisher.reported(now, report)
-        before = trouble
+        before = problem
     agent.stop(now)
     return publishers
 
 
 def hard_month(days: float) -> dict[int, str]:
     """Return a restart a day; and by turns, every second day, two hours without the agent or the API server."""
-    troubles: dict[int, str] = {}
+    problems: dict[int, str] = {}
     for day in range(1, int(days)):
         begin = day * STEPS_PER_DAY
-        troubles[begin + 10 * STEPS_PER_HOUR] = "restart"
+        problems[begin + 10 * STEPS_PER_HOUR] = "restart"
         if day % 2 == 0:
             away = range(begin + 14 * STEPS_PER_HOUR, begin + 16 * STEPS_PER_HOUR)
-            troubles |= dict.fromkeys(away, "silent" if day % 4 == 0 else "no api")
-    return troubles
+            problems |= dict.fromkeys(away, "silent" if day % 4 == 0 else "no api")
+    return problems
 
 
 def score(node: Node, publisher: Publisher, resource: str) -> Figures:
@@ -176,9 +176,9 @@ def _policies() -> list[Policy]:
 
 def _scores(node: Node, hard: bool) -> dict[tuple[str, str], Figures]:  # noqa: FBT001 - called by map
     """Replay one node in a process of its own; the figures by resource and policy."""
-    troubles = hard_month(len(node.usage[CPU]) / STEPS_PER_DAY) if hard else {}
+    problems = hard_month(len(node.usage[CPU]) / STEPS_PER_DAY) if hard else {}
     with tempfile.TemporaryDirectory(prefix="headroom-replay-") as folder:
-        publishers = replay(node, [Policy(HARD)] if hard else _policies(), Path(folder) / "agent.db", troubles)
+        publishers = replay(node, [Policy(HARD)] if hard else _policies(), Path(folder) / "agent.db", problems)
     return {
         (resource, publisher.policy.name): score(node, publisher, resource)
         for publisher in publishers

@@ -40,7 +40,7 @@ MINUTE_SECONDS, SHORT_MINUTE_SECONDS = 60.0, 20.0
 """The interval of a node's reports; shorter where there is not enough time for minutes."""
 RSS_MIB = 250
 ENTRIES: Final = 100
-EDIT_SECONDS, TROUBLE_SECONDS = 600.0, 120.0
+EDIT_SECONDS, PROBLEM_SECONDS = 600.0, 120.0
 STALLS_SECONDS: Final = (6.5, 8.0)
 WATCHED: Final = 40  # nodes that fall silent, and as many with lower reports, around each fault
 FLOOD_REPORTS: Final = 200
@@ -57,7 +57,7 @@ def trial(progress: Progress) -> None:
     progress.log(f"making {nodes:,} nodes, and reporting for each every {minute:.0f} s")
     settle = max(progress.seconds * SETTLE_SHARE, LEAST_SETTLE_SECONDS)
     plan = bench.Plan(minute_seconds=minute, settle_seconds=settle)
-    figures = bench.measure(nodes, plan, lambda cluster, process: _trouble(Trouble(cluster, process, nodes), progress))
+    figures = bench.measure(nodes, plan, lambda cluster, process: _problem(Trouble(cluster, process, nodes), progress))
     result = {key: -1.0 if figure is None else figure for key, figure in figures.items()}
     fast = figures.get("decrease_p99")
     times = "no decrease was timed" if fast is None else f"99 of 100 decreases were on their Node within {fast:.1f} s"
@@ -78,7 +78,7 @@ class Trouble:
     cluster: Cluster
     manager: Process
     count: int  # how many nodes
-    first: int = 1  # the first of the nodes that saw no trouble yet
+    first: int = 1  # the first of the nodes that saw no problem yet
 
     def around(self, happens: Callable[[], None]) -> int:
         """Have something happen; return how many nodes do not show soon afterwards what they should."""
@@ -103,7 +103,7 @@ class Trouble:
             return not left
 
         with suppress(DevClusterError):
-            wait_until(none_left, "nodes to show what they should", TROUBLE_SECONDS, [self.manager], 0.2)
+            wait_until(none_left, "nodes to show what they should", PROBLEM_SECONDS, [self.manager], 0.2)
         return len(left)
 
     def lease_transitions(self) -> int:
@@ -112,48 +112,48 @@ class Trouble:
         return int(lease["spec"].get("leaseTransitions") or 0)
 
 
-def _trouble(trouble: Trouble, progress: Progress) -> bench.Figures:
+def _problem(problem: Trouble, progress: Progress) -> bench.Figures:
     """Check an edit, stalls and a hostile node."""
-    took = _edit(trouble)
+    took = _edit(problem)
     progress.check("an edit with 100 entries reaches every NodeMetric", f"it took {took:.0f} s", passed=True)
     lost = 0
-    for process in (trouble.cluster.apiserver.process, trouble.manager):
+    for process in (problem.cluster.apiserver.process, problem.manager):
         assert process is not None  # noqa: S101 - the cluster runs
         for seconds in STALLS_SECONDS:
-            lost += trouble.around(partial(_hold, process, seconds))
+            lost += problem.around(partial(_hold, process, seconds))
     progress.check("stalls lose no node's turn", f"{lost:.0f} Nodes do not follow", passed=lost == 0)
-    before = trouble.lease_transitions()
-    lost = trouble.around(lambda: _flood(trouble.cluster))
-    moved = trouble.lease_transitions() - before
+    before = problem.lease_transitions()
+    lost = problem.around(lambda: _flood(problem.cluster))
+    moved = problem.lease_transitions() - before
     others = f"{lost:.0f} others do not follow; the Lease changed hands {moved:.0f} times"
     progress.check("a node that floods the manager harms no other", others, passed=not lost and not moved)
     about = f"fieldSelector=regarding.name%3D{made.name(0)}"
-    events = trouble.cluster.api.get(f"/apis/events.k8s.io/v1/namespaces/default/events?{about}")["items"]
+    events = problem.cluster.api.get(f"/apis/events.k8s.io/v1/namespaces/default/events?{about}")["items"]
     result = f"{len(events)} events about it"
     progress.check("and is reported now and then", result, passed=len(events) <= FLOOD_WRITES)
     return {}
 
 
-def _edit(trouble: Trouble) -> float:
+def _edit(problem: Trouble) -> float:
     """Put a configuration with many entries in force: each node gets another spec. How long that takes. [s]"""
-    api, clock = trouble.cluster.api, time.monotonic()
+    api, clock = problem.cluster.api, time.monotonic()
     entries = []
     for entry in range(ENTRIES):
-        names = [made.name(number) for number in range(entry, trouble.count, ENTRIES)]
+        names = [made.name(number) for number in range(entry, problem.count, ENTRIES)]
         term = {"key": "kubernetes.io/hostname", "operator": "In", "values": names}
         selector = {"matchExpressions": [term]}
         interval = {"metricReportIntervalSeconds": _interval(entry)}
         entries += [{"name": f"entry-{entry}", "nodeSelector": selector, **interval}] if names else []
     text = json.dumps({**bench.CONFIG, "nodeConfigs": entries})
     api.merge(paths.config_map(bench.NAMESPACE, CONFIG_MAP_NAME), {"data": {CONFIG_MAP_KEY: text}})
-    last = made.metric_path(trouble.count - 1)
-    wait_until(lambda: _right(api.get(last)), "the spec of the last node", EDIT_SECONDS, [trouble.manager], 0.2)
+    last = made.metric_path(problem.count - 1)
+    wait_until(lambda: _right(api.get(last)), "the spec of the last node", EDIT_SECONDS, [problem.manager], 0.2)
     every = f"{COLLECTION}?resourceVersion=0"  # of the API server's memory, which costs less
     wait_until(
         lambda: all(_right(metric) for metric in api.get(every)["items"]),
         "every NodeMetric to have its spec",
         EDIT_SECONDS,
-        [trouble.manager],
+        [problem.manager],
         3.0,
     )
     return time.monotonic() - clock

@@ -1,4 +1,4 @@
-"""Two replicas of extender and kube-scheduler in trouble, and every write about quotas judged as one history.
+"""Two replicas of extender and kube-scheduler in problem, and every write about quotas judged as one history.
 
 Each replica is a kube-scheduler with a host name of its own and the extender beside it. One namespace borrows what
 another wants back again and again, and `max` is edited meanwhile. All the while a replica's extender or kube-scheduler
@@ -42,12 +42,12 @@ ANSWER_SECONDS: Final = 4.0
 TURN_SECONDS: Final = 12.0  # how long the lender wants its share, and how long it does not
 TICK_SECONDS: Final = 0.2
 CALM_SECONDS: Final = (1.0, 9.0)
-TROUBLE_SECONDS: Final = (0.2, 12.0)
-UNHEARD_SECONDS: Final = LEASE_SECONDS + TROUBLE_SECONDS[1]
-FLIGHT_SECONDS: Final = 3 * TROUBLE_SECONDS[1]
+PROBLEM_SECONDS: Final = (0.2, 12.0)
+UNHEARD_SECONDS: Final = LEASE_SECONDS + PROBLEM_SECONDS[1]
+FLIGHT_SECONDS: Final = 3 * PROBLEM_SECONDS[1]
 """How old what a pod was let through by may be when it is bound: whoever decides may be paused meanwhile."""
 STRICT_SHARE, ALL_SHARE = 0.5, 0.9  # until which parts of the time pods wait for the extender, and anything is tried
-FEWEST: Final = {"bindings": 20, "evictions": 2, "holders of the Lease": 2, "troubles": 4}  # of a run
+FEWEST: Final = {"bindings": 20, "evictions": 2, "holders of the Lease": 2, "problems": 4}  # of a run
 MOST_TOLD = 8
 RECLAIM: Final = {"schedulerNames": [SCHEDULER], "holdSeconds": 20, "backOffSeconds": 1, "longestBackOffSeconds": 5}
 PLUGIN: Final = {**CAPACITY_SCHEDULING, "args": {"maxMissing": "infinite", "reclaim": RECLAIM}}
@@ -142,7 +142,7 @@ class Site:
 
     # What is done to the replicas
 
-    def trouble(self) -> Iterator[None]:
+    def problem(self) -> Iterator[None]:
         """Cause faults one at a time, with pauses between; call it at intervals."""
         while True:
             for kind in self.chance.sample(KINDS, len(KINDS)):
@@ -160,7 +160,7 @@ class Site:
             replica.since = time.time()
         if process is not None:
             process.signal(signal.SIGKILL if kind.startswith("kill") else signal.SIGSTOP)
-        yield from self.wait(*TROUBLE_SECONDS)
+        yield from self.wait(*PROBLEM_SECONDS)
         if kind == "kill extender":
             replica.extender.restart()
         elif process is not None and kind.startswith("pause"):
@@ -231,7 +231,7 @@ class Site:
 
 
 def trial(progress: Progress) -> None:
-    """Let quotas be fought for in trouble, and judge what was written."""
+    """Let quotas be fought for in problem, and judge what was written."""
     progress.log(f"starting the cluster; seed {progress.seed}")
     with Site.open(progress.seed) as site:
         _live(progress, site)
@@ -249,7 +249,7 @@ def trial(progress: Progress) -> None:
     progress.log(f"{without} bound past a max while the extender was away and pods were placed without it")
     kinds = Counter(type(event) for event in events)
     counts = {"bindings": kinds[Bound], "evictions": evicted, "holders of the Lease": kinds[LeaseTaken]}
-    counts["troubles"] = site.done.total()
+    counts["problems"] = site.done.total()
     result = ", ".join(f"{what} {count}" for what, count in counts.items())
     named = "; ".join(wrong[:MOST_TOLD]) + (f"; and {len(wrong) - MOST_TOLD} more" if len(wrong) > MOST_TOLD else "")
     claim = "no binding passes a max, no pod is evicted twice, only the leader evicts"
@@ -259,22 +259,22 @@ def trial(progress: Progress) -> None:
 
 
 def _live(progress: Progress, site: Site) -> None:
-    began, troubles, texts = time.monotonic(), site.trouble(), 0
+    began, problems, texts = time.monotonic(), site.problem(), 0
     for share, what in ((STRICT_SHARE, "wait for the extender"), (ALL_SHARE, "are placed without an extender")):
         if share > STRICT_SHARE:
-            for _ in troubles:
+            for _ in problems:
                 if all(replica.since is None for replica in site.replicas):
                     break
                 time.sleep(TICK_SECONDS)
             site.place_without_extenders()
         progress.log(f"pods {what} that is away")
         while progress.left(share) > 0:
-            next(troubles)
+            next(problems)
             site.revive()
             site.live(time.monotonic() - began)
             if site.done.total() > texts:
                 texts = site.done.total()
-                progress.log(f"{texts} troubles: {dict(site.done)}")
+                progress.log(f"{texts} problems: {dict(site.done)}")
             time.sleep(TICK_SECONDS)
 
 

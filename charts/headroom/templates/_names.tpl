@@ -43,7 +43,7 @@ patch where none is given (--kube-version 1.33).
 {{- end }}
 
 {{/*
-What the API server knows a service account by: a token for that server alone, which ends after an hour and is renewed by kubelet, in the place where every
+The service account's token: valid for the API server only, expires after an hour, renewed by kubelet, mounted where every
 client expects it. Mounted only where a container uses the API server, so it is not mounted by default.
 */}}
 {{- define "headroom.tokenVolume" -}}

@@ -147,7 +147,7 @@ class _Certificates:
     """A TLS context that follows its files."""
 
     def __init__(self, tls: ServerTls) -> None:
-        self._tls, self._told = tls, False
+        self._tls, self._logged = tls, False
         try:
             self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.client_ca)
             """For new connections."""
@@ -174,10 +174,10 @@ class _Certificates:
             )
             self.context.load_cert_chain(self._tls.certificate, self._tls.key, _NO_PASSWORD)
         except OSError as error:  # ssl.SSLError is one
-            if not self._told:
+            if not self._logged:
                 path = self._tls.certificate
                 _LOG.warning("The TLS certificate %s cannot be read, the last one stays: %s", path, error)
-            self._told = True
+            self._logged = True
         else:
-            self._seen, self._told = versions, False
+            self._seen, self._logged = versions, False
             _LOG.info("The TLS certificate %s was renewed", self._tls.certificate)

@@ -53,7 +53,7 @@ class Options:
     pods: tuple[str, ...] = ()
     """Files of pods with requests and limits, as `kubectl get pods --all-namespaces -o json` prints them."""
     queries: Mapping[str, str] = field(default_factory=dict)
-    """Of Prometheus, as all below: queries by the names of `QUERIES`, in place of those."""
+    """Prometheus, as all fields below: queries that replace those of `QUERIES`, by name."""
     token_file: str = ""
     ca_file: str = ""  # the authority that its certificate is checked by; empty: those of the system
     client_cert: str = ""

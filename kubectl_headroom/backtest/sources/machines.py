@@ -44,7 +44,7 @@ def read(folder: Path, options: Options, progress: Progress) -> list[Trace]:
             progress(number / len(paths), f"reading {path.name}")
             result.append(_trace(path, resource, machines, options))
     if not result:
-        names = " nor ".join(f"{TABLES[resource][0]}[.gz|.xz]" for resource in options.resources)
+        names = " or ".join(f"{TABLES[resource][0]}[.gz|.xz]" for resource in options.resources)
         raise TraceError(f"{folder}: has no {names}")
     return result
 

@@ -74,7 +74,7 @@ def traces_of(measured: Iterable[Measured], pod_of: Callable[[Key], Pod | None],
     """The traces of the pods that can be evaluated, one for each resource that anything was measured of.
 
     A pod counts when it is Prod, has a request (or limit), and was measured for half of its time or more. Its lifetime
-    is from its first to its last sample; gaps within are filled linearly. Use may be above a request: it is what the
+    is from its first to its last sample; gaps within are filled linearly. Usage may exceed a request: it is what the
     requests of other pods have to make up for.
 
     Args:

@@ -50,7 +50,7 @@ class _NoRedirection(urllib.request.HTTPRedirectHandler):
     """Follows nothing: a login must not go elsewhere."""
 
     def redirect_request(self, *_: object) -> None:
-        """Answers with nothing, so the redirection itself is the answer."""
+        """Return None, so that urllib returns the redirection itself."""
 
 
 class Api:

@@ -106,8 +106,8 @@ def pod_security(cluster: Cluster) -> Iterator[Finding]:
     admit = f"kubectl label namespace {release} {_ENFORCE}=privileged --overwrite"
     if level in {"baseline", "restricted"}:
         yield error(
-            f"Namespace {release} enforces pod security level {level}, which refuses the agent's pods: they read /proc and "
-            "/sys/fs/cgroup of their node.",
+            f"Namespace {release} enforces pod security level {level}, which refuses the agent's pods: they read /proc "
+            "and /sys/fs/cgroup of their node.",
             admit,
         )
     elif level == "privileged":

@@ -22,7 +22,7 @@ class ShadowMetrics:
         each, all_of_it = ("node", "resource"), ("resource",)
         what = "amount that the node would publish [milli-cores, bytes]"
         self._of_node = {
-            "published": gauge("offered", f"In shadow mode: {what}", *each),
+            "published": gauge("published", f"In shadow mode: {what}", *each),
             "mean": gauge("mean", "Mean of the amount that it would have published [milli-cores, bytes]", *each),
             "too_much": gauge("too_much_seconds", "For how long that was too much [s]", *each),
             "worst": gauge("worst_excess", "By how much at worst [milli-cores, bytes]", *each),
@@ -30,7 +30,9 @@ class ShadowMetrics:
         self._observed = gauge("observed_seconds", "For how long reports could judge [s]", "node")
         self._nodes = gauge("nodes", "Nodes in shadow mode")
         self._of_all = {
-            "published": gauge("all_offered", "What all of them would publish [milli-cores, bytes]", *all_of_it),
+            "published": gauge(
+                "all_published", "Amount that all of them would publish [milli-cores, bytes]", *all_of_it
+            ),
             "mean": gauge("all_mean", "Sum of their means [milli-cores, bytes]", *all_of_it),
             "too_much": gauge("all_too_much_seconds", "Sum of their times of too much [s]", *all_of_it),
         }

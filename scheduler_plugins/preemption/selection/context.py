@@ -54,7 +54,7 @@ class Budgets:
         for pod in pods:
             violates = False
             for budget in self._about(pod):
-                if pod.name not in budget.disrupted and not budget.everybody:
+                if pod.name not in budget.disrupted and not budget.selects_all:
                     left[budget.uid] = left.get(budget.uid, budget.allowed) - 1
                     violates = violates or left[budget.uid] < 0
             (protected if violates else other_pods).append(pod)
@@ -92,7 +92,7 @@ def budget_is_about(budget: Budget, pod: QuotaPod) -> bool:
     """Return whether a budget is about a pod; one without a selector is about none."""
     return (
         budget.namespace == pod.namespace
-        and (bool(budget.selector) or budget.everybody)
+        and (bool(budget.selector) or budget.selects_all)
         and matches(budget.selector, pod.labels)
     )
 

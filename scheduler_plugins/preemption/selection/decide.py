@@ -82,7 +82,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """Nobody is to leave."""
+    """No eviction."""
 
     reason: str  # why, one sentence for people
     rejected: Mapping[str, str]  # the reasons, by evaluated node
@@ -111,7 +111,7 @@ def decide(
     if context.admitted:
         roomy = next((name for name in names if misfit(name, context.going) is None), None)
         if roomy is not None:
-            return Undecided(f"node {roomy} has room for it without any eviction", {})
+            return Undecided(f"node {roomy} fits it without any eviction", {})
     result = search(context, names, misfit, lambda each: _spared(context, each, budgets_rule))
     best = result.best
     if best is None:

@@ -15,8 +15,8 @@ LABELS: Final = ("quota_namespace", "quota", "resource")
 """The labels. Not `namespace`: Prometheus has the extender's namespace there."""
 FAMILIES: Final[Mapping[str, str]] = {
     "headroom_scheduler_quota_used": "What a quota's namespace is charged, pods on their way included [cores, bytes].",
-    "headroom_scheduler_quota_min": "What the quota guarantees [cores, bytes].",
-    "headroom_scheduler_quota_max": "What the namespace may use at most [cores, bytes]; absent: it is not limited.",
+    "headroom_scheduler_quota_min": "Guaranteed by the quota [cores, bytes].",
+    "headroom_scheduler_quota_max": "Upper bound of the namespace [cores, bytes]; absent: it is not limited.",
 }
 """Names and texts."""
 PASSED_OVER: Final = "headroom_scheduler_quotas_passed_over"  # name of the number of quotas that are not in force

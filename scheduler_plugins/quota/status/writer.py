@@ -80,20 +80,20 @@ class Writer:
     _turn: int = 0
     _resume_at: float = float("-inf")
     _backoff: Backoff = field(default_factory=lambda: Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS))
-    _told: bool = False
+    _logged: bool = False
     _told_pruned: bool = False
     _unreadable: Unreadable = field(default_factory=lambda: Unreadable("ElasticQuota", check_elastic_quota))
 
     async def run(self) -> None:
         """Evaluate and write until cancelled. A failure is logged once and retried."""
-        trouble = ""
+        problem = ""
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)
             try:
                 await self.reconcile()
-                trouble = ""
+                problem = ""
             except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
-                if trouble != (trouble := f"{type(error).__name__}: {error}"):
+                if problem != (problem := f"{type(error).__name__}: {error}"):
                     _LOG.error("The status of quotas cannot be kept: %s", error, exc_info=error)
 
     async def reconcile(self) -> int:
@@ -212,9 +212,9 @@ class Writer:
             return Written.UNAVAILABLE
         except ApiError as error:
             return self._refused(quota, error, known)
-        if self._told:
+        if self._logged:
             _LOG.info("The status of quotas is written again")
-        self._told = False
+        self._logged = False
         self._backoff.succeeded()
         known.seen, known.answer = str((current or quota)["metadata"].get("resourceVersion")), answer
         if "conditions" in change.body["status"]:
@@ -232,11 +232,11 @@ class Writer:
             known.answer = None
             return Written.CHANGED
         known.not_before = self.monotonic() + _REFUSED_SECONDS
-        if not self._told:
+        if not self._logged:
             lacks = f" (a role lacks the rule {{{MISSING_RIGHT}}})" if error.status == _FORBIDDEN else ""
             key = f"{quota['metadata']['namespace']}/{quota['metadata']['name']}"
             _LOG.warning("The status of ElasticQuota %s could not be written%s: %s", key, lacks, error)
-        self._told = True
+        self._logged = True
         return Written.REFUSED
 
     async def _warn(self, quota: Json, news: Finding) -> None:

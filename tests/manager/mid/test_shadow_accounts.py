@@ -76,7 +76,7 @@ async def world() -> Shadowed:
 async def test_nothing_reaches_the_node(world: Shadowed) -> None:
     assert world.published() == {}
     assert world.api.written("PATCH", "/nodes/") == []
-    assert world.metric("offered", resource="cpu") == 4000
+    assert world.metric("published", resource="cpu") == 4000
     assert world.metric("mean", resource="cpu") == 2666  # two minutes of three
     assert world.nodes() == 1
     nodes.observe(world.run, "DELETED", node())

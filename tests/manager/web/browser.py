@@ -25,7 +25,7 @@ class Tab:
         self._numbers = itertools.count(1)
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._loaded = asyncio.Event()
-        self.complaints: list[str] = []
+        self.problems: list[str] = []
         """Errors and warnings of the console, exceptions of scripts, and what the security policy refused."""
 
     async def listen(self) -> None:
@@ -40,11 +40,11 @@ class Tab:
         if method == "Page.loadEventFired":
             self._loaded.set()
         elif method == "Runtime.exceptionThrown":
-            self.complaints.append(str(given["exceptionDetails"]))
+            self.problems.append(str(given["exceptionDetails"]))
         elif method == "Runtime.consoleAPICalled" and given["type"] in ("error", "warning", "assert"):
-            self.complaints.append(str(given["args"]))
+            self.problems.append(str(given["args"]))
         elif method == "Log.entryAdded" and given["entry"]["level"] in ("error", "warning"):
-            self.complaints.append(str(given["entry"]))
+            self.problems.append(str(given["entry"]))
 
     async def call(self, method: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
         number = next(self._numbers)

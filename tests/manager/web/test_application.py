@@ -96,7 +96,7 @@ def test_any_text_is_answered_as_json() -> None:
     pod = mid_pod(EVIL)
     world.put(node("n1", labels={"a": EVIL}, annotations={"node.koordinator.sh/reservation": EVIL}), result, pod)
     world.context.in_force = after_change(world.context.in_force, f'{{"enable": "{EVIL}"}}', present=True)
-    world.context.progress.trouble = EVIL
+    world.context.progress.problem = EVIL
     world.look()
     assert EVIL in problems(world)
     for url in ("/ui/api/nodes", "/ui/api/nodes/n1/explain", f'/ui/api/nodes?q={EVIL}"onfocus="x'):

@@ -110,7 +110,7 @@ async def test_the_page_shows_the_cluster(page: Page, browser: int) -> None:
         await tab.narrow(400)
         narrow = await tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         assert narrow, "the page scrolls sideways on a narrow screen"
-        assert tab.complaints == []
+        assert tab.problems == []
 
 
 async def test_the_page_explains(page: Page, browser: int) -> None:
@@ -121,7 +121,7 @@ async def test_the_page_explains(page: Page, browser: int) -> None:
         text = await tab.evaluate("document.querySelector('main').textContent")
         said = page.data("nodes/ui-learns/explain")
         assert all(note in text for note in said["notes"])
-        assert tab.complaints == []
+        assert tab.problems == []
 
 
 async def test_the_script_helps(page: Page, browser: int) -> None:
@@ -142,4 +142,4 @@ async def test_the_script_helps(page: Page, browser: int) -> None:
         await tab.evaluate("refresh()")
         await tab.until(f"{legend} === '7 cores'")
         assert await tab.evaluate("document.querySelector('details').open")
-        assert tab.complaints == []
+        assert tab.problems == []

@@ -168,8 +168,8 @@ def test_user_is_told_what_is_wrong(guarded: Guarded, tmp_path: Path) -> None:
     assert "edited" in edited.stdout, edited
     assert "# * enabl: unknown field: did you mean enable?" in (tmp_path / "seen").read_text()
     assert guarded.api.get(CONFIG)["data"]["colocation-config"].strip() == '{"enable": true}'
-    doubtful = json.dumps({"data": {"colocation-config": '{"enable": false, "somethingElse": 1}'}})
-    warned = guarded.kubectl("patch", "configmap", CONFIG_MAP, "--type=merge", "-p", doubtful)
+    unconfirmed = json.dumps({"data": {"colocation-config": '{"enable": false, "somethingElse": 1}'}})
+    warned = guarded.kubectl("patch", "configmap", CONFIG_MAP, "--type=merge", "-p", unconfirmed)
     assert warned.returncode == 0
     assert "Warning: somethingElse" in warned.stderr
     before = guarded.asked(manager)

@@ -117,7 +117,7 @@ def test_room_elsewhere_spares_all() -> None:
     world.run("a/a1", "full", 2)
     pod = world.wait("b/b1", 2)
 
-    assert world.why_not(pod) == "node empty has room for it without any eviction"
+    assert world.why_not(pod) == "node empty fits it without any eviction"
     assert world.victims(pod, nodes=["full"]) == {"a/a1"}
 
 

@@ -143,7 +143,7 @@ def _named(play: Play) -> list[str]:
 
 
 def test_who_is_beyond() -> None:
-    play = _play(OverMaxRule.TELL)
+    play = _play(OverMaxRule.REPORT)
     assert _named(play) == []
     _late(play, "late1", 1)
     assert _named(play) == ["late1"]
@@ -163,7 +163,7 @@ def test_lowered_max_names_nobody() -> None:
 
 
 def test_other_resources_do_not_matter() -> None:
-    play = _play(OverMaxRule.TELL)
+    play = _play(OverMaxRule.REPORT)
     _late(play, "late1", 1)
     _late(play, "none", 5, gpus=0)
     assert _named(play) == ["late1"]
@@ -172,7 +172,7 @@ def test_other_resources_do_not_matter() -> None:
 @pytest.mark.parametrize(
     ("rule", "settings", "evicted"),
     [
-        (OverMaxRule.TELL, {}, []),
+        (OverMaxRule.REPORT, {}, []),
         (OverMaxRule.EVICT, {}, ["late2", "late1"]),
         (OverMaxRule.EVICT, {"dry_run": True}, []),
         (OverMaxRule.EVICT, {"eviction_burst": 1, "evictions_per_second": 0.01}, ["late2"]),

@@ -27,7 +27,7 @@ class Run:
         self.server.history += [QuotaWritten(0, "a", {"gpu": 3}), QuotaWritten(0, "b", {"gpu": 3})]
         for name in ("b2", "b3"):
             self.play.wait("b", name, 1)
-        self.server.before = self.trouble
+        self.server.before = self.problem
         self.lead()
 
     @property
@@ -40,7 +40,7 @@ class Run:
         self.server.history.append(LeaseTaken(self.at, self.server.writer))
         self.play.start()
 
-    def trouble(self, _request: str) -> None:
+    def problem(self, _request: str) -> None:
         what = self.lot.random()
         if what < 0.05:
             raise Died

@@ -140,7 +140,7 @@ def test_decided_once_more(gone: int) -> None:
         site.cache.delete_pod(uid)
     asked = pod("wants", "b", hold=hold)
     if gone == 2:
-        assert "has room for it" in site.why_not(asked, hold)
+        assert "fits it without" in site.why_not(asked, hold)
     else:
         assert set(site.decision(asked, hold)[1].victims) == set(hold.victims) - left
 

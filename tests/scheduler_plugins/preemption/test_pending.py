@@ -119,7 +119,7 @@ def test_defaults() -> None:
         enabled=True,
         dry_run=False,
         disruption_budgets=BudgetsRule.RESPECT,
-        over_max=OverMaxRule.TELL,
+        over_max=OverMaxRule.REPORT,
         scheduler_names=(),
         hold_seconds=120,
         evictions_per_second=10,

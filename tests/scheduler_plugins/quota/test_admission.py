@@ -245,15 +245,15 @@ def test_what_leaves(asked: str, holder: str, victim: str, own: int, everything:
 def test_doubts_count_beside_what_is_used() -> None:
     """Pods that may be on their way count for their namespace and for all; the pod that is asked about does not."""
     cluster = _cluster(A, B, pod("x", "a", _gpus(3), node="n1"))
-    doubted = [QuotaPod.from_json(pod(name, "a", _gpus(2))) for name in ("d", "p")]
-    cluster.unconfirmed = UnconfirmedReservations(doubted)
+    unconfirmed = [QuotaPod.from_json(pod(name, "a", _gpus(2))) for name in ("d", "p")]
+    cluster.unconfirmed = UnconfirmedReservations(unconfirmed)
     assert _over(cluster, pod("p", "a", _gpus(1))) is None
     assert _told(cluster, pod("p", "a", _gpus(2))) == (
         f"ElasticQuota a/q: {GPU} used 3 + possibly admitted before a restart 2 + requested 2 > max 6 "
         "(min 4, sum of min 10; waits until pods of a that were pending at the extender's start are bound or requested,"
         " 30 s at most)"
     )
-    cluster.ledger.admit(doubted[0])
+    cluster.ledger.admit(unconfirmed[0])
     assert _over(cluster, pod("p", "a", _gpus(1))) is None
     assert cluster.unconfirmed.drop("uid-a-d")
     assert not cluster.unconfirmed.drop("uid-a-d")

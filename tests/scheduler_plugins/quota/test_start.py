@@ -11,7 +11,7 @@ from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, SETTLED_SECONDS
+from scheduler_plugins.snapshot.in_flight import SETTLED_SECONDS, UNCONFIRMED_SECONDS
 from tests.scheduler_plugins.following import Change, follow
 from tests.scheduler_plugins.objects import NOW, Json, at, condition
 from tests.scheduler_plugins.quota.things import pod, quota
@@ -84,7 +84,7 @@ def test_namespace_with_a_backlog_waits_for_itself() -> None:
     cluster = _restarted(500, 60, 100)
     over = _over(cluster, pod("new", "a"))
     assert over is not None
-    assert (over.doubtful, over.waits_for) == (40_000, ("a",))
+    assert (over.unconfirmed, over.waits_for) == (40_000, ("a",))
     assert "possibly admitted before a restart 40" in sentence(over)
     assert "waits until pods of a that were pending at the extender's start are bound or requested, 30 s" in sentence(
         over
@@ -94,7 +94,7 @@ def test_namespace_with_a_backlog_waits_for_itself() -> None:
 def test_sum_of_min_names_who_is_waited_for() -> None:
     over = _over(_restarted(500, 0, 1000), pod("first", "b"))
     assert over is not None
-    assert (over.total, over.doubtful, over.waits_for) == (True, 200_000, ("a",))
+    assert (over.total, over.unconfirmed, over.waits_for) == (True, 200_000, ("a",))
     assert "waits until pods of a " in sentence(over)
     later = _over(_restarted(0, 200, 1000), pod("first", "b"))
     assert later is not None
@@ -181,7 +181,7 @@ def test_what_says_nothing_of_the_order(change: Json) -> None:
     site.cache.release("uid-a-theirs")
     site.cache.put_pod(change, NOW + 1)
     assert not site.admits(pod("first", "b", {"cpu": "100"}, schedulerName=OURS), SETTLED_SECONDS + 3)
-    assert site.admits(pod("first", "b", {"cpu": "100"}, schedulerName=OURS), DOUBTED_SECONDS + 1)
+    assert site.admits(pod("first", "b", {"cpu": "100"}, schedulerName=OURS), UNCONFIRMED_SECONDS + 1)
 
 
 def test_requeued_twice_is_no_write() -> None:
@@ -203,5 +203,5 @@ def test_binding_that_waits_is_passed_by_others(spec: Json) -> None:
     first = pod("first", "b", schedulerName=OURS)
     assert not site.admits(first, 1)
     site.cache.put_pod(_refused(first), NOW + 2)
-    assert not site.admits(first, DOUBTED_SECONDS - 1)
-    assert site.admits(first, DOUBTED_SECONDS + 1)
+    assert not site.admits(first, UNCONFIRMED_SECONDS - 1)
+    assert site.admits(first, UNCONFIRMED_SECONDS + 1)

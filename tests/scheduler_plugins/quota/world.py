@@ -19,7 +19,7 @@ from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduli
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.in_flight import DOUBTED_SECONDS, LONGEST_SECONDS, SETTLED_SECONDS
+from scheduler_plugins.snapshot.in_flight import LONGEST_SECONDS, SETTLED_SECONDS, UNCONFIRMED_SECONDS
 from tests.scheduler_plugins.objects import NOW, Json, at, condition
 from tests.scheduler_plugins.quota.things import node
 
@@ -165,7 +165,7 @@ class World:
         self.events.clear()
         self.run = self._started()
         self.before |= self.in_flight.keys()
-        longest = self.now + DOUBTED_SECONDS - 2
+        longest = self.now + UNCONFIRMED_SECONDS - 2
         self.in_flight = {uid: min(deadline, longest) for uid, deadline in self.in_flight.items()}
 
     def wait(self, seconds: float) -> None:

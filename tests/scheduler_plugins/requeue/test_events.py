@@ -58,7 +58,7 @@ class Stage(Site):
     async def told(self, after: float = 1.0) -> list[str]:
         self.now += after
         before = len(self.recorder.told)
-        await self.refusals.tell()
+        await self.refusals.record_due()
         return [event[0] for event in self.recorder.told[before:]]
 
 

@@ -1,4 +1,4 @@
-"""The extender in trouble, to be run with `python -m`. Its own flags, beside those of the extender:
+"""The extender in problem, to be run with `python -m`. Its own flags, beside those of the extender:
 
 `--dies-when=held`: it kills itself as soon as it has written the first hold, before anybody is evicted.
 `--dies-when=evicted`: it kills itself as soon as the first pod is evicted.
@@ -24,7 +24,7 @@ def _mortal(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]
     return last
 
 
-def _trouble(word: str) -> bool:
+def _problem(word: str) -> bool:
     if word == DIES_HELD:
         setattr(hold_writer, "write", _mortal(hold_writer.write))  # noqa: B010 - mypy would have it stay as it is
     elif word == DIES_EVICTED:
@@ -35,4 +35,4 @@ def _trouble(word: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main([word for word in sys.argv[1:] if not _trouble(word)]))
+    sys.exit(main([word for word in sys.argv[1:] if not _problem(word)]))

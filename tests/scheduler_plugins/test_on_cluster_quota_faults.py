@@ -13,9 +13,9 @@ import pytest
 from crds.names import ANNOTATION_RECLAIM_HOLD
 from tests.audited import audited
 from tests.scheduler_plugins.extenders import Extender, Json, configuration, profile, until
+from tests.scheduler_plugins.faulty import DIES_EVICTED, DIES_HELD
 from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, GPU, Observed, Team, give_gpus, teams
 from tests.scheduler_plugins.stage import Stage
-from tests.scheduler_plugins.troubled import DIES_EVICTED, DIES_HELD
 from tools.devcluster import Cluster
 from tools.devcluster.process import Process
 
@@ -24,9 +24,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 NODES, GPUS = 4, 4
 HALF = NODES * GPUS // 2
 WANTED = 2  # GPUs of the pod that room is made for: as many pods have to leave
-SCHEDULER = "trouble"
+SCHEDULER = "problem"
 PLUGIN = {**CAPACITY_SCHEDULING, "args": {"maxMissing": "infinite", "reclaim": {"schedulerNames": [SCHEDULER]}}}
-TROUBLED = "tests.scheduler_plugins.troubled"
+FAULTY = "tests.scheduler_plugins.faulty"
 LINGER = "headroom.sh/test"  # finalizer of pods that are to be terminating until the test lets them go
 HELD, EVICTED, TERMINATING, GONE = "held", "evicted", "terminating", "gone"
 DIES = {HELD: [DIES_HELD], EVICTED: [DIES_EVICTED]}
@@ -36,14 +36,14 @@ LEASE_SECONDS, RENEW_SECONDS = 3, 0.5
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    with Stage.open(cluster, "trouble", NODES) as stage:
+    with Stage.open(cluster, "problem", NODES) as stage:
         give_gpus(stage, GPUS)
         yield stage
 
 
 @pytest.fixture(scope="module")
 def quotas(stage: Stage) -> Iterator[list[Team]]:
-    with teams(stage, {"trouble-lender": (HALF, HALF), "trouble-borrower": (HALF, 2 * HALF)}) as made:
+    with teams(stage, {"problem-lender": (HALF, HALF), "problem-borrower": (HALF, 2 * HALF)}) as made:
         yield list(made.values())
 
 
@@ -129,7 +129,7 @@ def scene(stage: Stage, quotas: list[Team], name: str, flags: Sequence[str]) -> 
         pod["metadata"]["finalizers"] = [LINGER]
     borrower.create(*filling)
     until(lambda: all("startTime" in pod["status"] for pod in borrower.read().values()), "the borrower's pods running")
-    extender = stage.add_extender(f"extender-{name}", profile(plugins=[PLUGIN]), module=TROUBLED, flags=flags)
+    extender = stage.add_extender(f"extender-{name}", profile(plugins=[PLUGIN]), module=FAULTY, flags=flags)
     extender.wait()
     with Observed.watching(stage, lender, borrower) as seen:
         result = Scene(stage, name, lender, borrower, extender, seen)

@@ -18,7 +18,7 @@ from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 
-NAME: Final = "waking"
+NAME: Final = "requeue"
 AWAKE, ASLEEP = "headroom-awake", "headroom-asleep"
 HOT, COOL = Usage(30), Usage(2)
 EXCEEDS = "node(s) cpu usage exceed threshold"
@@ -30,7 +30,7 @@ ATTEMPTS: Final = 4  # how often that is tried
 def stage(cluster: Cluster) -> Iterator[Stage]:
     with Stage.open(cluster, NAME, 6) as stage:
         stage.add(AWAKE, profile())
-        stage.add(ASLEEP, profile(waking={"enabled": False, "events": False}))
+        stage.add(ASLEEP, profile(requeue={"enabled": False, "events": False}))
         stage.wait()
         yield stage
 
@@ -93,7 +93,7 @@ def _sleeps(stage: Stage, name: str, node: str) -> bool:
 
 @pytest.mark.long
 def test_nobody_wakes_it_otherwise(stage: Stage) -> None:
-    """The counterfactual: with waking off the pod sleeps on though its node is cool. An annotation is what wakes it."""
+    """With requeue disabled the pod stays pending though its node is cool; an annotation requeues it."""
     # kube-scheduler looks at all waiting pods again when any pod of the cluster ends, and other tests' may do so late.
     names = (f"asleep-{number}" for number in range(ATTEMPTS))
     asleep = next((name for name in names if _sleeps(stage, name, stage.nodes[2])), None)

@@ -41,7 +41,7 @@ def unclosed(request: pytest.FixtureRequest) -> Iterator[None]:
     What the test has made is young: to collect that takes a millisecond. Tests on clusters run among themselves.
     """
     yield
-    if not any(request.node.get_closest_marker(each) for each in ("cluster", "node")):
+    if not any(request.node.get_closest_marker(entry) for entry in ("cluster", "node")):
         gc.collect(1)
 
 

@@ -32,12 +32,12 @@ def test_input_that_hangs_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_inputs_are_limited_one_by_one() -> None:
     """The limit is set for an input while it is tried, and once however often it is asked for."""
-    seen = []
+    observed = []
 
     @settings(max_examples=3, database=None, derandomize=True)
     @given(st.integers())
     def ends(number: int) -> None:
-        seen.append(hanging.time_left())
+        observed.append(hanging.time_left())
         assert isinstance(number, int)
 
     hanging.limit_inputs(ends)
@@ -45,7 +45,7 @@ def test_inputs_are_limited_one_by_one() -> None:
     hanging.limit_inputs(ends)
     assert ends.hypothesis.inner_test is limited  # type: ignore[attr-defined]
     ends()
-    assert all(0 < left < 2 * hanging.INPUT_SECONDS for left in seen)
+    assert all(0 < left < 2 * hanging.INPUT_SECONDS for left in observed)
     assert hanging.time_left() == 0
 
 

@@ -54,10 +54,10 @@ class MadeStore:
         begins = {one: series.times // 60 * 60 for one, series in self.content.items()}
         there = {one: (start <= times) & (times < end) for one, times in begins.items()}
         return {
-            name: Points.of(np.rint(series.times[own] * 1000).astype(np.int64), series.values[own])
+            name: Points.of(np.rint(series.times[local] * 1000).astype(np.int64), series.values[local])
             for (kind, name), series in self.content.items()
             if kind == metric and (entities is None or name in entities)
-            for own in [there[kind, name]]
+            for local in [there[kind, name]]
         }
 
     def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, Series]:

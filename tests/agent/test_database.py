@@ -96,7 +96,7 @@ def test_points_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fo
     """Points leave as they are read: 28,000 of them take no more memory than one pod's do."""
     with Tsdb.open(tmp_path / "agent.db", StoreSettings(block_ticks=60)) as store:
         for number in range(700):
-            store.append(START + number, [Sample(CPU, f"p{one}", START + number, 0.25) for one in range(40)])
+            store.append(START + number, [Sample(CPU, f"p{index}", START + number, 0.25) for index in range(40)])
         finish(store, LAST)
     arguments = ["query", "cpu", "--points", "--window", "1d", "-o", form, "--data-dir", str(tmp_path)]
     with (tmp_path / "out").open("w") as out:
@@ -262,9 +262,9 @@ def test_export_makes_its_folder(run: Callable[..., str], tmp_path: Path, writte
     ],
 )
 def test_wrong_use_is_one_line(data_dir: Path, arguments: list[str], named: list[str]) -> None:
-    given = [*arguments, "--data-dir", str(data_dir)] if arguments else []
+    inputs = [*arguments, "--data-dir", str(data_dir)] if arguments else []
     with pytest.raises(WrongSetting) as caught:
-        database.main(given)
+        database.main(inputs)
     assert "\n" not in str(caught.value)
     for name in named:
         assert name in str(caught.value)
@@ -298,10 +298,10 @@ def test_what_is_no_database_is_left_as_it_is(tmp_path: Path, make: Callable[[Pa
 
 def test_standalone_database_is_found(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without --data-dir and without a node's database, the one that --standalone keeps is looked into."""
-    own = tmp_path / "state" / "headroom"
-    own.parent.mkdir()
-    own.symlink_to(data_dir)
-    monkeypatch.setenv("XDG_STATE_HOME", str(own.parent))
+    local = tmp_path / "state" / "headroom"
+    local.parent.mkdir()
+    local.symlink_to(data_dir)
+    monkeypatch.setenv("XDG_STATE_HOME", str(local.parent))
     monkeypatch.delenv("HEADROOM_AGENT_DATA_DIR", raising=False)
     monkeypatch.setattr(database, "SYSTEM_DATA_DIR", tmp_path / "none")
     assert database.main(["stats"]) == 0

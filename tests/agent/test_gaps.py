@@ -40,9 +40,9 @@ Terms = tuple[int, int, int]  # cold period [s], safety margin [%] and reclaim r
 
 
 def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef]) -> Trainer:
-    node, names = LongRun(), [SYS, *(each.uid for each in pods)]
-    for values, known in zip(usage.T, there.T, strict=True):
-        measured = {name: value for name, value, is_it in zip(names, values, known, strict=True) if is_it}
+    node, names = LongRun(), [SYS, *(pod.uid for pod in pods)]
+    for values, cached in zip(usage.T, there.T, strict=True):
+        measured = {name: value for name, value, is_it in zip(names, values, cached, strict=True) if is_it}
         node.measured({**measured, NODE: float(values.sum())}, pods)
     return node.trainer
 
@@ -96,12 +96,12 @@ def test_gap_without_peak_never_sells_more(
     usage, there, pods, terms = made
     policy = _under(policy, terms)
     last = usage.shape[1] - 6  # the shortest window has the last 6 slots
-    for values, known in zip(usage, there, strict=True):
-        known[[values.argmax(), max(last, 0) + values[max(last, 0) :].argmax()]] = True
+    for values, cached in zip(usage, there, strict=True):
+        cached[[values.argmax(), max(last, 0) + values[max(last, 0) :].argmax()]] = True
     together = usage[1:].sum(axis=0)
     there[:, [together.argmax(), max(last, 0) + together[max(last, 0) :].argmax()]] = True
     there[:, -1] = True  # and the window ends where it would
-    with_gap, without = (learned(usage, known, pods) for known in (there, np.ones_like(there)))
+    with_gap, without = (learned(usage, cached, pods) for cached in (there, np.ones_like(there)))
     assert at_most(reclaimable(with_gap, pods, policy), reclaimable(without, pods, policy))
 
 
@@ -115,7 +115,7 @@ def test_lost_averages_never_sell_more(
     trainer = learned(usage, np.ones_like(usage, dtype=np.bool_), pods)
     policy = _under(policy, terms)
     before = reclaimable(trainer, pods, policy)
-    lost = data.draw(st.sets(st.sampled_from([SYS, *(each.uid for each in pods)]), min_size=1))
+    lost = data.draw(st.sets(st.sampled_from([SYS, *(pod.uid for pod in pods)]), min_size=1))
     rows = np.array([row for name in lost if (row := trainer.row(name)) is not None])
     for history in trainer.histories.values():
         history.windows.averages[rows] = np.nan

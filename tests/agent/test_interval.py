@@ -44,7 +44,7 @@ class World:
     @property
     def counted(self) -> tuple[float | None, list[str]]:
         (result,) = (family.samples for family in self.metrics.clock_jumps.collect())
-        kinds = [one.labels["kind"] for one in result if one.value == 1 and one.name.endswith("_total")]
+        kinds = [entry.labels["kind"] for entry in result if entry.value == 1 and entry.name.endswith("_total")]
         return self.metrics.registry.get_sample_value("headroom_agent_ticks_late_total"), kinds
 
 
@@ -95,7 +95,7 @@ def test_clocks_that_diverge_slowly_jump_once_they_are_a_second_apart() -> None:
         result.append(world.clocks.jump())
         world.run(1.0)
         world.wall += 0.1
-    assert [one[0] for one in result if one is not None] == [FORWARD, FORWARD]
+    assert [entry[0] for entry in result if entry is not None] == [FORWARD, FORWARD]
     assert result[0] is None
 
 

@@ -79,7 +79,7 @@ class Stage:
         return datetime.fromisoformat(result).astimezone(UTC).timestamp() if result else 0.0
 
     def condition(self, name: str) -> dict[str, Any]:
-        return next((dict(one) for one in self.status().get("conditions") or [] if one["type"] == name), {})
+        return next((dict(entry) for entry in self.status().get("conditions") or [] if entry["type"] == name), {})
 
     def create(self) -> None:
         spec = {"metricCollectPolicy": {"reportIntervalSeconds": 30}, "predictPolicy": POLICY}
@@ -89,9 +89,9 @@ class Stage:
     def notes(self, reason: str) -> list[str]:
         events = json.loads(self.cluster.kubectl("get", "events.events.k8s.io", "-n", "default", "-o", "json"))
         return [
-            each["note"]
-            for each in events["items"]
-            if each["reason"] == reason and each["regarding"].get("kind") == "NodeMetric"
+            item["note"]
+            for item in events["items"]
+            if item["reason"] == reason and item["regarding"].get("kind") == "NodeMetric"
         ]
 
 

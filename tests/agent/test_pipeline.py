@@ -40,8 +40,8 @@ def make(tmp_path: Path) -> Iterator[Make]:
     made: list[Pipeline] = []
 
     def close() -> None:
-        for one in made:
-            one.close(one.last_tick or START)
+        for made_object in made:
+            made_object.close(made_object.last_tick or START)
         made.clear()
 
     def pipeline(**fakes: object) -> Pipeline:

@@ -46,47 +46,47 @@ def test_pod_that_ended_while_the_agent_was_away_has_ended_when_it_is_back(now: 
 
 
 def test_pods_that_ended_a_month_ago_are_forgotten() -> None:
-    known = PodMetadataStore()
+    cached = PodMetadataStore()
     for number in range(5):
-        known.update(START + number, [pod(f"p{number}")])
-    known.update(START + 4 + KEPT_SECONDS, [])
-    assert sorted(known.all_pods()) == ["p3", "p4"]  # which ended KEPT_SECONDS ago at most
-    known.update(START + 5 + KEPT_SECONDS, [pod("new")])
-    assert sorted(known.all_pods()) == ["new", "p4"]
+        cached.update(START + number, [pod(f"p{number}")])
+    cached.update(START + 4 + KEPT_SECONDS, [])
+    assert sorted(cached.all_pods()) == ["p3", "p4"]  # which ended KEPT_SECONDS ago at most
+    cached.update(START + 5 + KEPT_SECONDS, [pod("new")])
+    assert sorted(cached.all_pods()) == ["new", "p4"]
 
 
 def test_thousands_of_ended_pods_take_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of thousands of pods that ended all are remembered, a few as objects; what is saved is written once."""
-    known, written, before = PodMetadataStore("n"), 0, dict[str, bytes]()
+    cached, written, before = PodMetadataStore("n"), 0, dict[str, bytes]()
     for number in range(2000):
-        known.update(START + number, [pod(f"p{number}", 100)])
+        cached.update(START + number, [pod(f"p{number}", 100)])
         if number % 100 == 0:
-            content = known.checkpoint()
+            content = cached.checkpoint()
             written += sum(len(data) for name, data in content.items() if data is not before.get(name))
             before = content
-        assert len(known.pods) <= 2 * pod_metadata.PACKED
-    assert len(known.all_pods()) == 2000
+        assert len(cached.pods) <= 2 * pod_metadata.PACKED
+    assert len(cached.all_pods()) == 2000
     assert written < 400_000
-    again = restored(known)
-    assert again.all_pods() == known.all_pods()
+    again = restored(cached)
+    assert again.all_pods() == cached.all_pods()
     _, row = again.rows(["p7"])
     assert row[:3] == ["p7", "n", "shop/p7"]
     monkeypatch.setattr(pod_metadata, "MOST", 2)
-    known.update(START + 2000, [])
-    assert len(known.all_pods()) <= 4 * pod_metadata.PACKED
-    assert "p1999" in known.all_pods()
-    known.update(START + 2001 + KEPT_SECONDS, [pod("new")])
-    assert known.checkpoint().keys() == {pod_metadata.NAME}
+    cached.update(START + 2000, [])
+    assert len(cached.all_pods()) <= 4 * pod_metadata.PACKED
+    assert "p1999" in cached.all_pods()
+    cached.update(START + 2001 + KEPT_SECONDS, [pod("new")])
+    assert cached.checkpoint().keys() == {pod_metadata.NAME}
 
 
 def test_nothing_new_is_the_same_bytes_which_are_not_written_again() -> None:
-    known = PodMetadataStore()
-    known.update(START, [pod("a")])
-    packed = known.checkpoint()
-    known.update(START + 30, [pod("a")])
-    assert known.checkpoint()[pod_metadata.NAME] is packed[pod_metadata.NAME]
-    known.update(START + 60, [pod("a", 1)])
-    assert known.checkpoint() != packed
+    cached = PodMetadataStore()
+    cached.update(START, [pod("a")])
+    packed = cached.checkpoint()
+    cached.update(START + 30, [pod("a")])
+    assert cached.checkpoint()[pod_metadata.NAME] is packed[pod_metadata.NAME]
+    cached.update(START + 60, [pod("a", 1)])
+    assert cached.checkpoint() != packed
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_nothing_new_is_the_same_bytes_which_are_not_written_again() -> None:
     ],
 )
 def test_checkpoint_of_something_else_changes_nothing(data: bytes) -> None:
-    known = PodMetadataStore("n")
-    known.update(START, [pod("a")])
+    cached = PodMetadataStore("n")
+    cached.update(START, [pod("a")])
     with pytest.raises(CheckpointError):
-        known.restore({pod_metadata.NAME: data})
-    assert list(known.pods) == ["a"]
+        cached.restore({pod_metadata.NAME: data})
+    assert list(cached.pods) == ["a"]
 
 
 def test_learning_saves_them() -> None:

@@ -15,7 +15,7 @@ NODE = {"apiVersion": "v1", "kind": "Node", "name": "worker", "controller": True
 
 
 def read(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, phase: str = "Running") -> PodRef:
-    own = {
+    local = {
         "uid": "u-1",
         "namespace": "shop",
         "name": "cart-5d4f-x",
@@ -24,7 +24,11 @@ def read(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = N
         "ownerReferences": [{"kind": "ReplicaSet", "name": "cart-5d4f", "controller": True}],
     }
     containers = {"containers": [{"resources": {"requests": {"cpu": "250m", "memory": "64Mi"}}}]}
-    pod = {"metadata": {**own, **(metadata or {})}, "spec": {**containers, **(spec or {})}, "status": {"phase": phase}}
+    pod = {
+        "metadata": {**local, **(metadata or {})},
+        "spec": {**containers, **(spec or {})},
+        "status": {"phase": phase},
+    }
     return pod_ref(pod)
 
 
@@ -37,7 +41,7 @@ def test_mirror_pod_has_the_cgroup_of_its_static_pod() -> None:
     on_worker = {"nodeName": "worker"}
     mirror = read({"annotations": MIRROR, "ownerReferences": [NODE]}, on_worker)
     forged = read({"annotations": MIRROR}, on_worker)
-    assert [(one.uid, one.cgroup_uid) for one in (forged, mirror)] == [("u-1", "u-1"), ("u-1", "f0e1")]
+    assert [(entry.uid, entry.cgroup_uid) for entry in (forged, mirror)] == [("u-1", "u-1"), ("u-1", "f0e1")]
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ def _hierarchies() -> list[Hierarchy]:
         pytest.skip("needs root, to make a cgroup of this machine's kernel")
     if layout.memory is None:
         pytest.skip("this machine's kernel has no memory controller")
-    result = [one for one in (layout.cpu, layout.throttling, layout.memory) if one is not None]
-    if not all(os.access(one.root, os.W_OK) for one in result):
+    result = [entry for entry in (layout.cpu, layout.throttling, layout.memory) if entry is not None]
+    if not all(os.access(item.root, os.W_OK) for item in result):
         pytest.skip("the cgroup file system is mounted read-only")
     return result
 
@@ -177,10 +177,10 @@ def test_memory_touched_inside_a_real_cgroup_is_measured_within_five_percent(bus
         assert child.stdout is not None
         child.stdout.readline()
         status = Path(f"/proc/{child.pid}/status").read_text()
-        own = int(status.split("RssAnon:")[1].split()[0]) * 1024
+        local = int(status.split("RssAnon:")[1].split()[0]) * 1024
         after = _value(collector.collect(Tick(time.time(), ())), MEMORY, busy_pod.uid)
         child.kill()
-    assert after - before == pytest.approx(own, rel=0.05)
+    assert after - before == pytest.approx(local, rel=0.05)
 
 
 _TOUCH = f"""memory = bytearray(b"x") * {ANON}; print("ready", flush=True); input()"""
@@ -238,8 +238,8 @@ def test_real_quota_throttles(busy_pod: BusyPod) -> None:
     _limit(busy_pod, 50)
     _wait_for(lambda: _periods(busy_pod) >= 2)
     collector.collect(Tick(time.time(), ()))
-    seen = _periods(busy_pod)
-    _wait_for(lambda: _periods(busy_pod) >= seen + 5)
+    observed = _periods(busy_pod)
+    _wait_for(lambda: _periods(busy_pod) >= observed + 5)
     share = _value(collector.collect(Tick(time.time(), ())), CPU_THROTTLED, busy_pod.uid)
     assert 0 < share <= 1
 

@@ -50,15 +50,15 @@ def test_pod_whose_band_changes_counts_to_its_new_class() -> None:
 
 def test_late_workload_is_followed() -> None:
     """A pod that was here before it was listed continues its workload's history all the same, unless it knows more."""
-    for own, kept in ((1.0, 5.0), (9.0, 9.0)):
+    for local, stored in ((1.0, 5.0), (9.0, 9.0)):
         result, table = new_index()
         result.update(START, [pod("old", workload="shop/ReplicaSet/cart"), pod("new")])
         old, new = result.row("old"), result.row("new")
         assert old is not None
         assert new is not None
-        table.known |= {old: 5.0, new: own}
+        table.known |= {old: 5.0, new: local}
         result.update(START + 1.0, [pod("new", workload="shop/ReplicaSet/cart")])
-        assert (result.row("new"), table.known[new]) == (new, kept)
+        assert (result.row("new"), table.known[new]) == (new, stored)
 
 
 def test_new_pod_continues_the_pod_of_its_workload_that_knows_most() -> None:
@@ -71,9 +71,9 @@ def test_new_pod_continues_the_pod_of_its_workload_that_knows_most() -> None:
 
 def test_ended_pod_replaces_history_of_its_workload_only_when_it_knew_more() -> None:
     result, table = new_index()
-    for name, known in (("a", 5.0), ("b", 2.0), ("c", 7.0)):
+    for name, cached in (("a", 5.0), ("b", 2.0), ("c", 7.0)):
         result.update(START, [pod(name, workload="w")])
-        table.known[result.row(name) or 0] = known
+        table.known[result.row(name) or 0] = cached
         result.update(START, [])
     result.update(START + 200.0, [])
     heirs = [entity for entity in result.entries if entity.startswith("workload:")]

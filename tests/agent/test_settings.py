@@ -39,14 +39,14 @@ def test_each_field_has_a_flag_of_its_own_that_the_help_explains(capsys: pytest.
 
 def test_flag_wins_over_variable_and_variable_over_default() -> None:
     """Times, sizes, addresses, names and switches are read as people write them; an empty variable is none."""
-    given = {
+    inputs = {
         "DATA_DIR": "/a",
         "COLLECT_INTERVAL": "2s",
         "STANDALONE": "1",
         "LOG_LEVEL": "DEBUG",
         "STORE_MINUTE_DAYS": "",
     }
-    environment = {**NO_ENVIRONMENT, **{f"HEADROOM_AGENT_{name}": value for name, value in given.items()}}
+    environment = {**NO_ENVIRONMENT, **{f"HEADROOM_AGENT_{name}": value for name, value in inputs.items()}}
     flags = ["--store-raw", "90m", "--store-max-mib=64", "--listen", "[::1]:0", "--collectors", "pod, node"]
     settings = load(["--data-dir", "/b", *flags], environment)
     assert (settings.data_dir, settings.database) == (Path("/b"), Path("/b/agent.db"))
@@ -115,7 +115,7 @@ def test_wrong_value_is_one_line_with_its_flag(given: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-FLAGS = [one.flag for stage in options.stages(AgentSettings) for one in options.flags_of(stage).values()]
+FLAGS = [entry.flag for stage in options.stages(AgentSettings) for entry in options.flags_of(stage).values()]
 PATHS = {"KUBECONFIG", "DATA_DIR", "HOST_ROOT", "PROC", "CGROUP_ROOT", "KUBELET_CA"}  # these may be anything
 
 
@@ -129,14 +129,14 @@ def test_wrong_variable_is_named_like_its_flag(name: str) -> None:
 
 
 def test_misspelled_variable_is_named_and_what_kubernetes_makes_of_a_service_is_not() -> None:
-    given = {
+    inputs = {
         "HEADROOM_AGENT_COLECT_INTERVAL": "2s",
         "HEADROOM_AGENT_PORT": "tcp://10.0.0.7:9316",
         "HEADROOM_AGENT_SERVICE_HOST": "10.0.0.7",
         "HEADROOM_AGENT_PORT_9316_TCP_ADDR": "10.0.0.7",
         "HEADROOM_AGENT_LISTEN": ":0",
     }
-    (sentence,) = options.misspelled(AgentSettings, PROG, given)
+    (sentence,) = options.misspelled(AgentSettings, PROG, inputs)
     assert "HEADROOM_AGENT_COLECT_INTERVAL" in sentence
     assert "HEADROOM_AGENT_COLLECT_INTERVAL" in sentence
 
@@ -156,6 +156,6 @@ def test_misspelled_variable_is_named_and_what_kubernetes_makes_of_a_service_is_
 def test_own_policy_can_be_followed_or_nothing_starts(text: str, problem: str) -> None:
     with pytest.raises(WrongSetting, match=f"--predict-policy .*{problem}"):
         load(["--predict-policy", text], NO_ENVIRONMENT)
-    given = '{"model": "recent-max", "reclaimRatioPercent": 50}'
-    policy = load([], {**NO_ENVIRONMENT, "HEADROOM_AGENT_PREDICT_POLICY": given}).train.predict_policy
+    inputs = '{"model": "recent-max", "reclaimRatioPercent": 50}'
+    policy = load([], {**NO_ENVIRONMENT, "HEADROOM_AGENT_PREDICT_POLICY": inputs}).train.predict_policy
     assert policy == PredictPolicy(model="recent-max", reclaim_ratio_percent=50)

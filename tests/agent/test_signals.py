@@ -24,7 +24,7 @@ pytestmark = pytest.mark.alone
 @pytest.fixture
 def silent_server() -> Iterator[tuple[str, threading.Event]]:
     """An API server that takes connections and never answers: its URL, and whether a request came."""
-    asked = threading.Event()
+    requested = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
         held = []
 
@@ -34,11 +34,11 @@ def silent_server() -> Iterator[tuple[str, threading.Event]]:
                     held.append(server.accept()[0])
                 except OSError:
                     return
-                asked.set()
+                requested.set()
 
         taker = threading.Thread(target=take)
         taker.start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}", asked
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", requested
         server.shutdown(socket.SHUT_RDWR)
         taker.join()
         for connection in held:
@@ -53,7 +53,7 @@ def _samples(folder: Path) -> tuple[list[float], dict[str, bytes]]:
 
 
 def test_stops_while_server_hangs(recorded: Make, tmp_path: Path, silent_server: tuple[str, threading.Event]) -> None:
-    url, asked = silent_server
+    url, requested = silent_server
     login = {
         "clusters": [{"name": "c", "cluster": {"server": url}}],
         "users": [{"name": "u", "user": {"token": "t"}}],
@@ -65,7 +65,7 @@ def test_stops_while_server_hangs(recorded: Make, tmp_path: Path, silent_server:
     flags = (f"--kubeconfig={tmp_path / 'config'}", "--pods-from=cgroups", "--node-name=worker")
     with running(f"--host-root={machine.live}", f"--data-dir={data}", *flags, *QUICK) as agent:
         address = agent.address()
-        assert asked.wait(30)
+        assert requested.wait(30)
         eventually(lambda: get(f"{address}/readyz")[0] == 200, "the agent measures without its API server")
         assert agent.stop() == 0
     assert agent.log[-1]["message"] == "stopped"

@@ -82,10 +82,10 @@ def test_pods_on_no_list_are_prod_without_requests(tree: CgroupTree) -> None:
     assert list(source.pods()) == []  # unknown yet
     listed.health.synced = True
     listed.apply(listed_in(listed, *(_pod(uid, "Succeeded" if uid == uids[2] else "Running") for uid in uids[2:])))
-    known = source.pods()
-    assert sorted(pod.uid for pod in known) == uids  # one that has ended is known, too
-    others = [(pod.uid, pod.band, pod.requests, pod.created) for pod in known if not pod.listed]
-    assert others == [(uid, PriorityBand.PROD, {}, 100.0) for uid in uids[:2]]
+    cached = source.pods()
+    assert sorted(pod.uid for pod in cached) == uids  # one that has ended is known, too
+    remaining = [(pod.uid, pod.band, pod.requests, pod.created) for pod in cached if not pod.listed]
+    assert remaining == [(uid, PriorityBand.PROD, {}, 100.0) for uid in uids[:2]]
     now = 200.0
     listed.apply(kube.Changed("ADDED", sent(_pod(uids[0]))))
     assert [(pod.uid, pod.created) for pod in source.pods() if not pod.listed] == [(uids[1], 100.0)]
@@ -167,16 +167,16 @@ def test_node_follows_its_watch(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(("source", "selector"), [(ApiPods, "spec.nodeName=worker"), (ApiNode, "metadata.name=worker")])
 async def test_only_own_objects_are_listed(source: type[ApiPods | ApiNode], selector: str) -> None:
     """The API server is asked for this node's pods and for its Node alone."""
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
     async def refuse(_: web.Request) -> web.Response:
-        asked.set()
+        requested.set()
         return web.Response(status=503)
 
     async with serving() as (fake, api), asyncio.timeout(60):
         fake.add("list", refuse)
         task = asyncio.create_task(source(api, "worker").run())
-        await asked.wait()
+        await requested.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert [query["fieldSelector"] for query in fake.queries("list")] == [selector]

@@ -98,16 +98,16 @@ def test_disk_that_is_back_has_all_samples_and_nothing_is_learned_twice(disk: Di
 
 def test_absent_disk_is_asked_every_ten_seconds(disk: Disk) -> None:
     agent = Agent(disk)
-    asked = []
+    requested = []
 
     def count(work: Opener) -> Future[Tsdb]:
-        asked.append(agent.now - START)
+        requested.append(agent.now - START)
         return _at_once(work)
 
     agent.failover.background = count
     agent.tick(35)
-    assert len(asked) == 3
-    assert all(later - earlier >= RETRY_SECONDS for earlier, later in pairwise(asked))
+    assert len(requested) == 3
+    assert all(later - earlier >= RETRY_SECONDS for earlier, later in pairwise(requested))
 
 
 def test_history_on_disk_wins(disk: Disk, tmp_path: Path) -> None:
@@ -172,15 +172,15 @@ def test_database_takes_over_although_the_clock_was_set_back(disk: Disk) -> None
 
 def test_opening_is_off_the_tick() -> None:
     """A disk that does not answer holds up a thread, not the tick; its errors are reported here."""
-    asked, go = threading.Event(), threading.Event()
+    requested, go = threading.Event(), threading.Event()
 
     def hang() -> Tsdb:
-        asked.set()
+        requested.set()
         go.wait()
         raise ZeroDivisionError
 
     opening = in_background(hang)
-    asked.wait()
+    requested.wait()
     assert not opening.done()
     go.set()
     with pytest.raises(StoreError, match="ZeroDivisionError"):

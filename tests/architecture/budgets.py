@@ -61,8 +61,8 @@ def lines() -> dict[str, int]:
     for path in files():
         folder, *rest = path.parts
         if path.suffix in CODE and folder in {*SPLIT, "crds", "tools"}:
-            own = folder in SPLIT and len(rest) > 1
-            counts[f"{folder}/{rest[0]}" if own else folder] += len((ROOT / path).read_text().splitlines())
+            local = folder in SPLIT and len(rest) > 1
+            counts[f"{folder}/{rest[0]}" if local else folder] += len((ROOT / path).read_text().splitlines())
     return dict(counts)
 
 

@@ -125,11 +125,11 @@ def test_schema_rules_match_faults() -> None:
     parts = [policy, policy["properties"]["cpu"], policy["properties"]["memory"]]
     assert [len(part["x-kubernetes-validations"]) for part in parts] == [2, 1, 1]
     below = [part["properties"]["of"]["items"] for part in parts]
-    for each in (*parts, *below):
-        name, listed = each["properties"]["model"], each["properties"]["of"]
+    for entry in (*parts, *below):
+        name, listed = entry["properties"]["model"], entry["properties"]["of"]
         assert (name["minLength"], name["maxLength"]) == (1, predict_policy.LONGEST_NAME)
         assert listed["maxItems"] == predict_policy.MOST_MODELS
-        assert each["properties"]["parameters"]["x-kubernetes-preserve-unknown-fields"]
+        assert entry["properties"]["parameters"]["x-kubernetes-preserve-unknown-fields"]
 
 
 def test_memory_policies_match() -> None:

@@ -311,14 +311,14 @@ def test_imports_follow_the_table(package: str) -> None:
 def test_services_stay_apart(package: str) -> None:
     """No service imports another, not even where it is wired; what is shipped imports neither tests nor tools."""
     services = {"agent", "manager", "scheduler_plugins"}
-    others = {"tests", "tools"} if package == "kubectl_headroom" else services | {"tests", "tools"}
-    others -= {package}
+    remaining = {"tests", "tools"} if package == "kubectl_headroom" else services | {"tests", "tools"}
+    remaining -= {package}
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for module, path in modules(package)
         if not module.startswith(DRIVES_SERVICES)
         for name, line in imported(path, module=module)
-        if name.split(".")[0] in others
+        if name.split(".")[0] in remaining
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -351,8 +351,8 @@ def test_api_does_no_io(name: str) -> None:
         for module, path in _behind(name).items()
         if module not in DO_IO
         for dependency, line in imported(path, module=module)
-        if any(_within(dependency, one) for one in IO)
-        and not any(_within(dependency, one) or _within(one, dependency) for one in IO_OF_OBJECTS)
+        if any(_within(dependency, entry) for entry in IO)
+        and not any(_within(dependency, item) or _within(item, dependency) for item in IO_OF_OBJECTS)
     ]
     assert not wrong, "\n".join(wrong)
 

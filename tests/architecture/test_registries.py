@@ -32,8 +32,8 @@ def _registry(name: str) -> Mapping[str, str]:
 @pytest.mark.parametrize("name", REGISTRIES)
 def test_registry_names_every_file(name: str) -> None:
     """Every file of a registry's folder is in the registry, and the other way round."""
-    folder, others = REGISTRIES[name]
-    files = {path.stem for path in (ROOT / folder).glob("*.py") if not path.stem.startswith("_")} - others
+    folder, remaining = REGISTRIES[name]
+    files = {path.stem for path in (ROOT / folder).glob("*.py") if not path.stem.startswith("_")} - remaining
     named = {target.partition(":")[0].rpartition(".")[2] for target in _registry(name).values()}
     assert named == files
 

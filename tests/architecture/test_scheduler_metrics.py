@@ -33,9 +33,9 @@ def _exported(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, tuple[str
     telemetry.part(ProviderMetrics)
     registry: CollectorRegistry = telemetry.registry
     families = [
-        one
+        entry
         for name in registry._collector_to_names
-        for one in ([name] if isinstance(name, MetricWrapperBase) else name.describe())  # type: ignore[attr-defined]
+        for entry in ([name] if isinstance(name, MetricWrapperBase) else name.describe())  # type: ignore[attr-defined]
     ]
     return {
         _name(family) + ("_total" if _type(family) == "counter" else ""): (_type(family), tuple(family._labelnames))

@@ -62,11 +62,13 @@ def shown(value: object) -> str:
     if value is None or value in ("", [], {}):
         return "-"
     if isinstance(value, Mapping):
-        if any(isinstance(each, Mapping | list) or each is None for each in value.values()) or "type" in value:
+        if any(isinstance(item, Mapping | list) or item is None for item in value.values()) or "type" in value:
             return "-"
         return ", ".join(f"{name}: {shown(each)}" for name, each in value.items())
     if isinstance(value, list):
-        return ", ".join(f"{each['name']}: {each['weight']}" if isinstance(each, dict) else str(each) for each in value)
+        return ", ".join(
+            f"{entry['name']}: {entry['weight']}" if isinstance(entry, dict) else str(entry) for entry in value
+        )
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -103,14 +103,14 @@ def _file(path: Path) -> str:
 
 
 def _found(out: Path) -> Iterator[dict[str, Measured]]:
-    with tarfile.open(out / "kept.tar") as kept:
-        kept.extractall(out / "kept", filter="data")
+    with tarfile.open(out / "kept.tar") as stored:
+        stored.extractall(out / "kept", filter="data")
     result = {driver: _read(out, driver) for driver in DRIVERS}
     try:
         yield result
     finally:
-        for one in result.values():
-            one.store.close()
+        for entry in result.values():
+            entry.store.close()
 
 
 def _agent(python: Path, data: Path) -> list[str]:

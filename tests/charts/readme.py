@@ -60,7 +60,7 @@ def _comment(lines: Sequence[str], line: int) -> tuple[str, ...]:
     first = line
     while first > 0 and lines[first - 1].lstrip().startswith("#"):
         first -= 1
-    return tuple(each.lstrip().removeprefix("#").removeprefix(" ") for each in lines[first:line])
+    return tuple(entry.lstrip().removeprefix("#").removeprefix(" ") for entry in lines[first:line])
 
 
 def _prose(comment: Sequence[str]) -> str:
@@ -72,16 +72,16 @@ def _prose(comment: Sequence[str]) -> str:
 def table(text: str) -> str:
     """The values as Markdown: a heading for each group of the outermost level, a row for each value."""
     result = values(text)
-    groups = {each.path[0]: each for each in result if each.default is None and len(each.path) == 1}
-    lines = [f"### {_SAID_ABOVE}", "", *_rows([each for each in result if each.path[0] not in groups])]
+    groups = {entry.path[0]: entry for entry in result if entry.default is None and len(entry.path) == 1}
+    lines = [f"### {_SAID_ABOVE}", "", *_rows([element for element in result if element.path[0] not in groups])]
     for name, group in groups.items():
-        members = [each for each in result if each.path[0] == name and len(each.path) > 1]
+        members = [item for item in result if item.path[0] == name and len(item.path) > 1]
         lines += ["", f"### {name}", "", _prose(group.comment), "", *_rows(members)]
     return "\n".join(lines) + "\n"
 
 
 def _rows(found: Sequence[Value]) -> list[str]:
-    rows = [f"| `{each.name}` | {_default(each)} | {_prose(each.comment)} |" for each in found]
+    rows = [f"| `{match.name}` | {_default(match)} | {_prose(match.comment)} |" for match in found]
     return ["| value | default | meaning |", "|---|---|---|", *rows]
 
 

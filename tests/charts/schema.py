@@ -70,7 +70,7 @@ def with_generated(schema: Json) -> Json:
         for part in above:
             parent = parent["properties"][part]
         parent["properties"][name] = {}  # a template refuses it, with the sentence
-        parent["required"] = [each for each in parent["required"] if each != name]
+        parent["required"] = [entry for entry in parent["required"] if entry != name]
     return made
 
 
@@ -84,13 +84,13 @@ def colocation_config() -> Json:
     fields = every_field()
     below = f"{ENTRY}."
     shared = [field for field in fields if not field.path.startswith(below) and field.path != ENTRY.removesuffix("[]")]
-    own = [
+    local = [
         dataclasses.replace(field, path=field.path.removeprefix(below))
         for field in fields
         if field.path.startswith(below)
     ]
     config = _nested(shared)
-    config["properties"][ENTRY.removesuffix("[]")] = {"type": "array", "items": _nested([*own, *shared])}
+    config["properties"][ENTRY.removesuffix("[]")] = {"type": "array", "items": _nested([*local, *shared])}
     return {**config, "type": ["object", "null"]}
 
 
@@ -156,7 +156,7 @@ def _kind(hint: Any) -> Json:  # noqa: ANN401 - a type hint
     if dataclasses.is_dataclass(hint):
         return dataclass_schema(typing.cast("type[Any]", hint))
     if issubclass(hint, StrEnum):
-        return {"type": "string", "enum": [str(each) for each in hint]}
+        return {"type": "string", "enum": [str(entry) for entry in hint]}
     return {"type": _SCALARS[hint]}
 
 

@@ -88,18 +88,18 @@ def _report(cluster: Cluster, token: str, node: str, when: str = LATE) -> Answer
 
 def test_agent_writes_its_own_node_alone(installed: Cluster) -> None:
     """An agent's report about its own node is stored; about another, or with a token of no pod, it is refused."""
-    own, other = installed.kwok.names[:2]
-    token = _token(installed, own)
-    reason = f"the agent of node {own} may not write the NodeMetric of {other}"
+    local, other = installed.kwok.names[:2]
+    token = _token(installed, local)
+    reason = f"the agent of node {local} may not write the NodeMetric of {other}"
     # Until the API server knows the account's role, it refuses for want of that.
     eventually(lambda: reason in _report(installed, token, other, EARLY).message, "the policy is in force")
     refused = _report(installed, token, other)
     assert (refused.status, reason in refused.message) == (403, True)
-    assert _report(installed, token, own) == Answer(200, "", refused.flow_schema)
-    assert installed.api.get(f"{METRICS}/{own}")["status"]["updateTime"] == LATE
+    assert _report(installed, token, local) == Answer(200, "", refused.flow_schema)
+    assert installed.api.get(f"{METRICS}/{local}")["status"]["updateTime"] == LATE
     assert installed.api.get(f"{METRICS}/{other}").get("status", {}).get("updateTime") != LATE
     loose = installed.kubectl("-n", NAMESPACE, "create", "token", "headroom-agent").strip()
-    refused = _report(installed, loose, own)
+    refused = _report(installed, loose, local)
     assert (refused.status, "is bound to no pod on a node" in refused.message) == (403, True)
 
 
@@ -209,8 +209,8 @@ def test_people_have_rights(installed: Cluster) -> None:
             *(("quota-user", verb, QUOTA, NAMESPACE) for verb in writes),
             *(("watcher", verb, METRIC, "") for verb in reads),
         ]
-        for each in granted:
-            eventually(partial(_may, installed, *each), f"{each} is allowed")
+        for pod in granted:
+            eventually(partial(_may, installed, *pod), f"{pod} is allowed")
         assert not any(_may(installed, who, verb, QUOTA, NAMESPACE) for who in everywhere for verb in writes)
         assert not any(_may(installed, "admin-user", verb, QUOTA, "default") for verb in (*reads, *writes))
         assert not any(_may(installed, "watcher", verb, METRIC, "") for verb in writes)

@@ -154,7 +154,7 @@ def test_next_commands_are_named(cluster: Cluster) -> None:
 def test_commands_are_understood(cluster: Cluster) -> None:
     """Every command of ours in the notes is one that kubectl-headroom takes, with another ConfigMap's name too."""
     printed = commands(notes(cluster, "default", "configMap.name=mine"))
-    ours = [shlex.split(each)[2:] for each in printed if each.startswith("kubectl headroom ")]
+    ours = [shlex.split(entry)[2:] for entry in printed if entry.startswith("kubectl headroom ")]
     assert [arguments.parser().parse_args(our).command for our in ours] == ["doctor", "top", "explain"]
     assert {"--config-name", "mine"} <= set(ours[0])
 

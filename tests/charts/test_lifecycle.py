@@ -53,7 +53,7 @@ def _annotation(obj: dict[str, Any], name: str) -> str:
 
 
 def _of(chart: Rendered, name: str) -> list[dict[str, Any]]:
-    return [each for each in chart.objects if each["metadata"]["name"] == name]
+    return [item for item in chart.objects if item["metadata"]["name"] == name]
 
 
 @pytest.mark.helm
@@ -61,15 +61,15 @@ def _of(chart: Rendered, name: str) -> list[dict[str, Any]]:
 def test_rights_last_as_long_as_work(helm: Helm, name: str, hook: str, worker: str) -> None:
     """The rights of a hook are made before its pod and are gone after it, however it ends."""
     result = _of(render(helm), name)
-    assert sorted(each["kind"] for each in result) == sorted(
+    assert sorted(item["kind"] for item in result) == sorted(
         ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", worker]
     )
-    for each in result:
-        assert _annotation(each, "hook") == hook
-        policies = set(_annotation(each, "hook-delete-policy").split(","))
+    for entry in result:
+        assert _annotation(entry, "hook") == hook
+        policies = set(_annotation(entry, "hook-delete-policy").split(","))
         assert policies >= {"before-hook-creation", "hook-succeeded"}
-        if each["kind"] != worker:  # of a failed one the log is wanted
-            assert _annotation(each, "hook-weight") == "-5"
+        if entry["kind"] != worker:  # of a failed one the log is wanted
+            assert _annotation(entry, "hook-weight") == "-5"
             assert "hook-failed" in policies
 
 
@@ -89,8 +89,8 @@ def test_hook_says_what_values_say(helm: Helm) -> None:
     chart = render(helm, *values, "uninstall.withoutHelm=true")
     assert _asked(chart) == Options(force=True, without_helm=True)
     granted = rules(chart.one("Role", UNINSTALL)) | rules(chart.one("ClusterRole", UNINSTALL))
-    assert not [each for each in granted if each[1] in {"priorityclasses", "statefulsets", "cronjobs"}]
-    assert {each[3] for each in granted if each[1:3] == ("configmaps", "delete")} == {
+    assert not [pod for pod in granted if pod[1] in {"priorityclasses", "statefulsets", "cronjobs"}]
+    assert {entry[3] for entry in granted if entry[1:3] == ("configmaps", "delete")} == {
         "headroom-last-good-config",
         ",".join(shadow_accounts.NAMES),
     }

@@ -73,12 +73,12 @@ def accepted(cluster: Cluster) -> set[str]:
 @pytest.mark.parametrize("case", MATRIX)
 def test_api_server_takes_it(cluster: Cluster, helm: Helm, accepted: set[str], case: str) -> None:
     """The API server would store every object as it is rendered: no unknown field, no value that cannot be."""
-    rendered = {_in_default(each) for each in render(helm, *MATRIX[case]).objects}
+    rendered = {_in_default(item) for item in render(helm, *MATRIX[case]).objects}
     assert rendered
     unknown = sorted(rendered - accepted)
     if unknown:
         dry_run = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-", "-o", "name")
-        taken = cluster.kubectl(*dry_run, stdin="---\n".join(f"{each}\n" for each in unknown))
+        taken = cluster.kubectl(*dry_run, stdin="---\n".join(f"{entry}\n" for entry in unknown))
         assert len(taken.splitlines()) == len(unknown)
     accepted |= rendered
 
@@ -117,12 +117,12 @@ def test_data_directory_of_others_is_left(helm: Helm, tmp_path: Path) -> None:
         return subprocess.run(arguments, check=False, capture_output=True, text=True, timeout=60)
 
     new, disk, theirs = (tmp_path / name for name in ("new", "disk", "theirs"))
-    for each in (new, disk / "lost+found", theirs):
-        each.mkdir(parents=True)
+    for entry in (new, disk / "lost+found", theirs):
+        entry.mkdir(parents=True)
     (theirs / "admin.conf").touch()
-    for each in (new, disk):
-        assert run(each).returncode == 0
-        assert each.stat().st_uid == 65532
+    for item in (new, disk):
+        assert run(item).returncode == 0
+        assert item.stat().st_uid == 65532
     (new / "agent.db").touch()
     assert run(new).returncode == 0
     refused = run(theirs)
@@ -156,9 +156,9 @@ def test_kube_scheduler_understands_it(cluster: Cluster, tmp_path: Path, mode: s
     defaults = _understood(cluster, tmp_path / "defaults.yaml", f"--kubeconfig={cluster.kubeconfig}")
     config = render(cluster.helm, f"scheduler.mode={mode}").config("headroom-scheduler", "kube-scheduler.yaml")
     config["clientConnection"] = {"kubeconfig": str(cluster.kubeconfig)}
-    given = tmp_path / "given.yaml"
-    given.write_text(yaml.safe_dump(config))
-    result = _understood(cluster, tmp_path / "found.yaml", f"--config={given}")
+    inputs = tmp_path / "given.yaml"
+    inputs.write_text(yaml.safe_dump(config))
+    result = _understood(cluster, tmp_path / "found.yaml", f"--config={inputs}")
     factor = 10 if mode == "weighted" else 1
     assert _weights(result) == {name: factor * weight for name, weight in _weights(defaults).items()}
     (extender,) = result["extenders"]

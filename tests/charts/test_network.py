@@ -40,7 +40,7 @@ def test_only_these_reach_a_port(helm: Helm) -> None:
     }
     owners = chart.of_kind("DaemonSet", "Deployment", "Job")
     pods = {owner["metadata"]["name"]: owner["spec"]["template"] for owner in owners}
-    pods |= {each["metadata"]["name"]: each for each in chart.of_kind("Pod")}
+    pods |= {entry["metadata"]["name"]: entry for entry in chart.of_kind("Pod")}
     for name, pod in pods.items():
         ports = {port["name"] for container in pod["spec"]["containers"] for port in container.get("ports", ())}
         assert ports == set(ingress(chart).get(name, ())), name
@@ -58,11 +58,11 @@ def test_clients_can_be_chosen(helm: Helm) -> None:
     settings = ("networkPolicy.webhookFrom={198.51.100.0/24,2001:db8::/32}", f"networkPolicy.watcherFrom{peer}")
     result = ingress(render(helm, "scheduler.watcher.enabled=true", "networkPolicy.metricsFrom=null", *settings))
     shop = {"podSelector": {"matchLabels": {"app": "shop"}}}
-    known = [{"ipBlock": {"cidr": cidr}} for cidr in ("198.51.100.0/24", "2001:db8::/32")]
+    cached = [{"ipBlock": {"cidr": cidr}} for cidr in ("198.51.100.0/24", "2001:db8::/32")]
     assert result == {
         "headroom": {},
         "headroom-agent": {},
-        "headroom-manager": {"webhook": known},
+        "headroom-manager": {"webhook": cached},
         "headroom-scheduler": {"metrics": [shop]},
     }
     path = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name"
@@ -76,7 +76,7 @@ def test_ways_out_can_be_closed(helm: Helm) -> None:
     egress, to = "networkPolicy.egress", "networkPolicy.egress.schedulerTo[0].to[0].podSelector.matchLabels.app"
     servers = f"{egress}.apiServers={{192.0.2.0/24}}"
     chart = render(helm, f"{egress}.enabled=true", servers, f"{to}=prometheus")
-    specs = {each["metadata"]["name"]: each["spec"] for each in chart.of_kind("NetworkPolicy")}
+    specs = {entry["metadata"]["name"]: entry["spec"] for entry in chart.of_kind("NetworkPolicy")}
     assert all(spec["policyTypes"] == ["Ingress", "Egress"] for spec in specs.values())
     ports = [{"protocol": "TCP", "port": port} for port in (443, 6443)]
     assert {name: spec["egress"] for name, spec in specs.items() if spec.get("egress")} == {

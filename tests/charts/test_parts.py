@@ -35,15 +35,15 @@ def chart(helm: Helm) -> Rendered:
 
 
 def _names(objects: tuple[dict[str, Any], ...] | list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return sorted((each["kind"], each["metadata"]["name"]) for each in objects)
+    return sorted((item["kind"], item["metadata"]["name"]) for item in objects)
 
 
 @pytest.mark.parametrize("switch", TURNED_OFF)
 def test_part_can_be_left_out(helm: Helm, chart: Rendered, switch: str) -> None:
     belongs = TURNED_OFF[switch]
-    assert any(belongs(each) for each in chart.objects)
+    assert any(belongs(item) for item in chart.objects)
     left = render(helm, f"{switch}=false").objects
-    assert _names(left) == _names([each for each in chart.objects if not belongs(each)])
+    assert _names(left) == _names([entry for entry in chart.objects if not belongs(entry)])
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_part_can_be_left_out(helm: Helm, chart: Rendered, switch: str) -> None:
 def test_images_come_from_there(helm: Helm, settings: tuple[str, ...], agent: str, manager: str) -> None:
     """Registry, repository, tag and digest make the image; all containers of ours run one of the two."""
     chart = render(helm, *settings)
-    others = {"headroom-scheduler/kube-scheduler": "registry.k8s.io/kube-scheduler:v1.36.2"}
+    remaining = {"headroom-scheduler/kube-scheduler": "registry.k8s.io/kube-scheduler:v1.36.2"}
     for path, container in chart.containers():
-        assert container["image"] == others.get(path, agent if path.startswith("headroom-agent/") else manager), path
+        assert container["image"] == remaining.get(path, agent if path.startswith("headroom-agent/") else manager), path
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_pods_are_placed_and_labelled(helm: Helm, chart: Rendered, part: str) ->
         *(f"{part}.tolerations[0].key=t", f"{part}.tolerations[0].operator=Exists"),
     )
     name = f"headroom-{part}"
-    before, after = (each.one(OWNERS[part], name)["spec"] for each in (chart, made))
+    before, after = (entry.one(OWNERS[part], name)["spec"] for entry in (chart, made))
     metadata, pod = after["template"]["metadata"], after["template"]["spec"]
     assert metadata["labels"] == before["template"]["metadata"]["labels"] | {"team": "a"}
     assert metadata["annotations"] == before["template"]["metadata"].get("annotations", {}) | {"b": "c"}
@@ -139,12 +139,12 @@ def test_config_map_has_the_chosen_name(helm: Helm) -> None:
     assert {names for verb, names in allowed if verb == "watch"} == {"koord-config"}
     (webhook,) = chart.one("ValidatingWebhookConfiguration", "headroom-colocation-config")["webhooks"]
     assert webhook["matchConditions"][0]["expression"].endswith('== "koord-config"')
-    assert not [each for each in chart.objects if CONFIG_MAP_NAME in str(each)]
+    assert not [item for item in chart.objects if CONFIG_MAP_NAME in str(item)]
 
 
 def test_tokens_are_where_they_are_needed(chart: Rendered) -> None:
     """Only containers that use the API server hold a token: one for that server alone, which ends after an hour."""
-    assert all(each["automountServiceAccountToken"] is False for each in chart.of_kind("ServiceAccount"))
+    assert all(entry["automountServiceAccountToken"] is False for entry in chart.of_kind("ServiceAccount"))
     for owner, pod in chart.pods():
         assert pod["automountServiceAccountToken"] is False, owner
         (projected,) = [volume["projected"] for volume in pod["volumes"] if "projected" in volume]
@@ -192,7 +192,9 @@ def test_page_listens_on_loopback(helm: Helm) -> None:
 
 def test_watcher_is_off_by_default(helm: Helm) -> None:
     chart = render(helm)
-    assert [one["metadata"]["name"] for one in chart.of_kind("Service") if "watcher" in one["metadata"]["name"]] == []
+    assert [
+        entry["metadata"]["name"] for entry in chart.of_kind("Service") if "watcher" in entry["metadata"]["name"]
+    ] == []
     assert "ports" not in chart.container("headroom-scheduler/extender")
 
 
@@ -218,8 +220,8 @@ def test_secrets_become_files(helm: Helm) -> None:
         "/var/run/headroom/token": "token",
     }
     assert all(mounts[name]["readOnly"] for name in secrets)
-    others = chart.container("headroom-scheduler/kube-scheduler")["volumeMounts"]
-    assert {each["name"] for each in others} == {"api-access", "config"}
+    remaining = chart.container("headroom-scheduler/kube-scheduler")["volumeMounts"]
+    assert {entry["name"] for entry in remaining} == {"api-access", "config"}
 
 
 def test_resource_metrics_may_be_listed(helm: Helm) -> None:

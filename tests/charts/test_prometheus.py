@@ -64,7 +64,7 @@ def test_runbooks_are_where_people_read(helm: Helm) -> None:
 def test_pod_monitors_find_the_pods(helm: Helm) -> None:
     """Each of the three PodMonitors selects its pods and names their port; an agent's metrics get the node's name."""
     chart = render(helm, "prometheus.podMonitor=true", "prometheus.interval=30s")
-    monitors = {each["metadata"]["name"]: each["spec"] for each in chart.of_kind("PodMonitor")}
+    monitors = {entry["metadata"]["name"]: entry["spec"] for entry in chart.of_kind("PodMonitor")}
     assert set(monitors) == set(PARTS)
     for name, spec in monitors.items():
         template = chart.one(PARTS[name][0], name)["spec"]["template"]
@@ -80,7 +80,7 @@ def test_service_monitors_find_the_pods(helm: Helm) -> None:
     """Each of the three ServiceMonitors selects one Service, which leads to the pods' port, ready or not."""
     chart = render(helm, "prometheus.serviceMonitor=true", "scheduler.metrics.port=9999")
     services = chart.of_kind("Service")
-    assert {each["metadata"]["name"] for each in chart.of_kind("ServiceMonitor")} == set(PARTS)
+    assert {entry["metadata"]["name"] for entry in chart.of_kind("ServiceMonitor")} == set(PARTS)
     for name in PARTS:
         monitor = chart.one("ServiceMonitor", name)["spec"]
         wanted = monitor["selector"]["matchLabels"].items()
@@ -104,9 +104,9 @@ def test_extender_listens_where_it_is_scraped(helm: Helm, value: str) -> None:
 
 def test_what_is_switched_off_is_not_scraped(helm: Helm) -> None:
     chart = render(helm, "prometheus.serviceMonitor=true", "scheduler.enabled=false")
-    monitors = {each["metadata"]["name"] for each in chart.of_kind("ServiceMonitor")}
+    monitors = {entry["metadata"]["name"] for entry in chart.of_kind("ServiceMonitor")}
     assert monitors == {"headroom-agent", "headroom-manager"}
-    assert not [each for each in chart.of_kind("Service") if "scheduler" in each["metadata"]["name"]]
+    assert not [item for item in chart.of_kind("Service") if "scheduler" in item["metadata"]["name"]]
 
 
 def test_dashboards_are_the_files(helm: Helm) -> None:
@@ -118,9 +118,9 @@ def test_dashboards_are_the_files(helm: Helm) -> None:
         (default, ("grafana_dashboard", "1"), NAMESPACE, None),
         (moved, ("mine", "yes"), "monitoring", {"grafana_folder": "Headroom"}),
     ):
-        made = [each for each in chart.of_kind("ConfigMap") if label in each["metadata"]["labels"].items()]
-        assert {key: json.loads(text) for each in made for key, text in each["data"].items()} == files
-        assert {each["metadata"]["namespace"] for each in made} == {namespace}
+        made = [entry for entry in chart.of_kind("ConfigMap") if label in entry["metadata"]["labels"].items()]
+        assert {key: json.loads(text) for made_object in made for key, text in made_object["data"].items()} == files
+        assert {element["metadata"]["namespace"] for element in made} == {namespace}
         assert all(each["metadata"].get("annotations") == notes for each in made)
     off = render(helm, "grafana.dashboards.enabled=false")
-    assert not [each for each in off.of_kind("ConfigMap") if "dashboard" in each["metadata"]["name"]]
+    assert not [item for item in off.of_kind("ConfigMap") if "dashboard" in item["metadata"]["name"]]

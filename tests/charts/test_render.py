@@ -117,9 +117,9 @@ def test_rbac_has_no_wildcard(chart: Rendered) -> None:
 
 def test_agent_has_a_policy(helm: Helm) -> None:
     """The agent's own prediction policy reaches it as one flag that it can follow; a wrong key is refused."""
-    given = ["agent.predictPolicy.model=recent-max", "agent.predictPolicy.parameters.windowDays=3"]
-    args = render(helm, *given).container("headroom-agent/agent")["args"]
-    policy = load([one for one in args if one.startswith("--predict-policy")], {}).train.predict_policy
+    inputs = ["agent.predictPolicy.model=recent-max", "agent.predictPolicy.parameters.windowDays=3"]
+    args = render(helm, *inputs).container("headroom-agent/agent")["args"]
+    policy = load([arg for arg in args if arg.startswith("--predict-policy")], {}).train.predict_policy
     assert policy == PredictPolicy(model="recent-max", parameters={"windowDays": 3})
     with pytest.raises(CommandError, match="predictPolicy"):
         render(helm, "agent.predictPolicy.reclaimRatio=50")
@@ -155,8 +155,8 @@ def test_flags_exist(chart: Rendered, path: str) -> None:
     container = chart.container(path)
     scripts = (ROOT / "pyproject.toml").read_text()
     assert f'\n{container["command"][0]} = "{PACKAGES[path]}.__main__:main"' in scripts
-    known = set(re.findall(r"--[a-z][a-z-]*", help_text))
-    assert {flag.partition("=")[0] for flag in container["args"]} <= known
+    cached = set(re.findall(r"--[a-z][a-z-]*", help_text))
+    assert {flag.partition("=")[0] for flag in container["args"]} <= cached
 
 
 def test_scheduler_config_is_documented_one(chart: Rendered) -> None:
@@ -207,7 +207,7 @@ def test_every_argument_can_be_set(helm: Helm, tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text(json.dumps({"scheduler": {"profile": values}}))
     result = profile_of(helm, tmp_path, values=path)
-    assert {each.name: encode(each.plugin) for each in result.enabled} == defaults
+    assert {entry.name: encode(entry.plugin) for entry in result.enabled} == defaults
     assert sum(len(default) for default in defaults.values()) > 25
 
 

@@ -43,7 +43,7 @@ def test_schema_is_that_of_the_code() -> None:
 
 def test_values_and_schema_agree() -> None:
     """Whatever the values file sets is in the schema, and whatever is in the schema has its default in the file."""
-    groups = {each.path for each in TABLE if each.default is None} | {()}
+    groups = {entry.path for entry in TABLE if entry.default is None} | {()}
     result = {tuple(filter(None, path.split("."))): set(part["properties"]) for path, part in objects(SCHEMA)}
     removed = defaultdict[tuple[str, ...], set[str]](set)
     for removed_value in removed_values():
@@ -59,7 +59,7 @@ def test_values_and_schema_agree() -> None:
 
 def test_every_value_is_documented() -> None:
     assert len(TABLE) > 50
-    assert [each.name for each in TABLE if not each.comment] == []
+    assert [entry.name for entry in TABLE if not entry.comment] == []
 
 
 def test_page_has_every_value() -> None:

@@ -22,12 +22,12 @@ def hook(chart: Rendered) -> dict[str, Any]:
 
 def flags(chart: Rendered) -> dict[str, str]:
     args = chart.container("headroom-manager/manager")["args"]
-    return dict(each.split("=", 1) for each in args if each.startswith("--webhook"))
+    return dict(arg.split("=", 1) for arg in args if arg.startswith("--webhook"))
 
 
 def may(chart: Rendered) -> set[tuple[str, str, str, str]]:
     granted = rules(chart.one("ClusterRole", "headroom-manager")) | rules(chart.one("Role", "headroom-manager"))
-    return {each for each in granted if each[1] in {"secrets", "validatingwebhookconfigurations"}}
+    return {pod for pod in granted if pod[1] in {"secrets", "validatingwebhookconfigurations"}}
 
 
 def test_only_our_config_is_asked_about(helm: Helm) -> None:
@@ -79,9 +79,9 @@ def test_cert_manager_makes_the_secret(helm: Helm) -> None:
     issuer = chart.one("Issuer", spec["issuerRef"]["name"])["spec"]
     authority = chart.one("Certificate", "headroom-manager-webhook-ca")["spec"]
     assert (issuer["ca"]["secretName"], authority["isCA"]) == (authority["secretName"], True)
-    own = render(helm, CERT_MANAGER, "manager.webhook.issuer.name=corp", "manager.webhook.issuer.kind=ClusterIssuer")
-    assert own.of_kind("Issuer") == []
-    (certificate,) = own.of_kind("Certificate")
+    local = render(helm, CERT_MANAGER, "manager.webhook.issuer.name=corp", "manager.webhook.issuer.kind=ClusterIssuer")
+    assert local.of_kind("Issuer") == []
+    (certificate,) = local.of_kind("Certificate")
     assert certificate["spec"]["issuerRef"] == {"name": "corp", "kind": "ClusterIssuer"}
 
 

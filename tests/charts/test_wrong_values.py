@@ -94,10 +94,10 @@ def test_nothing_else_is_refused(problems: str) -> None:
     named = set(re.findall(r"at '([^']*)'", problems))
     wrong = [f"/{path.replace('.', '/')}" for path, _, _ in WRONG]
     assert len(named) > len(WRONG) / 2
-    others = [
-        path for path in named if not any(f"{path}/".startswith(f"{one}/") or one.startswith(path) for one in wrong)
+    remaining = [
+        path for path in named if not any(f"{path}/".startswith(f"{case}/") or case.startswith(path) for case in wrong)
     ]
-    assert others == []
+    assert remaining == []
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def _pod(*containers: dict[str, str], init: tuple[dict[str, str], ...] = ()) -> 
         "spec": {
             "nodeName": "n1",
             "containers": [made(container) for container in containers],
-            "initContainers": [made(each) for each in init],
+            "initContainers": [made(entry) for entry in init],
         },
         "status": {"phase": "Running", "qosClass": "Burstable"},
     }
@@ -57,7 +57,7 @@ def _judged(pod: dict[str, Any]) -> dict[str, bool]:
 @given(st.lists(MID, min_size=1, max_size=2), st.lists(MID, max_size=1))
 def test_all_parts_agree(containers: list[dict[str, str]], init: list[dict[str, str]]) -> None:
     """Who requests more than 0 of a Mid resource is Mid for every part; who requests 0 is so for none."""
-    asks = any(AMOUNTS[amount] for each in (*containers, *init) for amount in each.values())
+    asks = any(AMOUNTS[amount] for entry in (*containers, *init) for amount in entry.values())
     assert _judged(_pod(*containers, init=tuple(init))) == dict.fromkeys(_judged(_pod({})), asks)
 
 

@@ -46,7 +46,7 @@ def _group(field: Field) -> str:
 
 def _is_whole(field: Field) -> bool:
     """Return whether it is an object or list whose parts have rows of their own."""
-    return any(other.path.startswith((f"{field.path}.", f"{field.path}[].")) for other in every_field())
+    return any(entry.path.startswith((f"{field.path}.", f"{field.path}[].")) for entry in every_field())
 
 
 def _part(group: str) -> str:

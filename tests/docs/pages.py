@@ -34,14 +34,14 @@ def links(text: str) -> Iterator[tuple[int, str]]:
 def anchors(text: str) -> set[str]:
     """The names under which a page's headings are linked to: as GitHub makes them."""
     _, prose = parts(text)
-    seen: dict[str, int] = {}
+    observed: dict[str, int] = {}
     result = set(re.findall(r'<a (?:id|name)="([^"]+)">', text))
     for _, line in prose:
         if heading := _HEADING.match(line):
             title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading[1].strip())
             name = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
-            result.add(f"{name}-{seen[name]}" if name in seen else name)
-            seen[name] = seen.get(name, 0) + 1
+            result.add(f"{name}-{observed[name]}" if name in observed else name)
+            observed[name] = observed.get(name, 0) + 1
     return result
 
 

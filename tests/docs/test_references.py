@@ -57,9 +57,11 @@ def test_names_exist(page: str) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/metrics.md"])
 def test_metrics_are_documented(page: str) -> None:
     """Every metric that a page names is in docs/metrics.md, which other tests compare with what is exported."""
-    known = set(_METRIC.findall(text_of("docs/metrics.md")))
+    cached = set(_METRIC.findall(text_of("docs/metrics.md")))
     named = {re.sub(r"_(bucket|sum|count)$", "", name) for name in _METRIC.findall(text_of(page))}
-    assert {name for name in named if name not in known and not any(one.startswith(name) for one in known)} == set()
+    assert {
+        name for name in named if name not in cached and not any(entry.startswith(name) for entry in cached)
+    } == set()
 
 
 @pytest.mark.parametrize(
@@ -142,7 +144,7 @@ def _plugin() -> Any:  # noqa: ANN401 - a parser, made once
 
 @cache
 def _settings() -> tuple[Setting, ...]:
-    return tuple(one for stage in stages(AgentSettings) for one in flags_of(stage).values())
+    return tuple(entry for stage in stages(AgentSettings) for entry in flags_of(stage).values())
 
 
 @cache

@@ -137,7 +137,7 @@ class AgentNode:
         return result
 
     def condition(self, name: str) -> Json:
-        return next((one for one in self.status().get("conditions") or [] if one["type"] == name), {})
+        return next((entry for entry in self.status().get("conditions") or [] if entry["type"] == name), {})
 
     def agent(self) -> Json:
         pods = self.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=headroom-agent")["items"]

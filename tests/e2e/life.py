@@ -162,4 +162,4 @@ class Life:
         columns = "custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name"
         text = self.cluster.kubectl("get", wanted, "-A", "--no-headers", "-o", columns)
         result = {"/".join(line.split()) for line in text.splitlines()}
-        return {each for each in result if not each.startswith(PASSING)}
+        return {entry for entry in result if not entry.startswith(PASSING)}

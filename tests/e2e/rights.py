@@ -56,7 +56,7 @@ def granted(chart: Rendered) -> dict[str, list[Right]]:
     objects = chart.of_kind("Role", "ClusterRole")
     names = {account: {account, f"{account}-events"} for account in ACCOUNTS}
     return {
-        account: _all_rights([each for each in objects if each["metadata"]["name"] in names[account]])
+        account: _all_rights([item for item in objects if item["metadata"]["name"] in names[account]])
         for account in ACCOUNTS
     }
 
@@ -76,10 +76,10 @@ def beyond(rights: Iterable[Right], asked: Iterable[Request]) -> list[str]:
     rights = list(rights)
     return sorted(
         {
-            f"{each.verb} {each.resource}{f'.{each.group}' if each.group else ''} {each.namespace}/{each.name}"
-            for each in asked
-            if each.resource and each.resource not in _OF_EVERYBODY and not each.agent.startswith(_OF_THE_CLUSTER)
-            if not any(_covers(right, each) for right in rights)
+            f"{entry.verb} {entry.resource}{f'.{entry.group}' if entry.group else ''} {entry.namespace}/{entry.name}"
+            for entry in asked
+            if entry.resource and entry.resource not in _OF_EVERYBODY and not entry.agent.startswith(_OF_THE_CLUSTER)
+            if not any(_covers(right, entry) for right in rights)
         }
     )
 
@@ -88,7 +88,7 @@ def unused(rights: Iterable[Right], asked: Iterable[Request], excused: Mapping[s
     """Rights that no request needed, and that nothing excuses."""
     asked = list(asked)
     left = (right for right in rights if not any(_needs(request, right) for request in asked))
-    return [str(each) for each in left if key(each) not in excused]
+    return [str(entry) for entry in left if key(entry) not in excused]
 
 
 def key(right: Right) -> str:

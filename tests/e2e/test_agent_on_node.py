@@ -86,8 +86,8 @@ def _class(prediction: Json, name: str = "prod") -> Json:
 
 def test_cold_becomes_ready(node: AgentNode) -> None:
     """By the policy as shipped all is cold and says so; with a short cold start it is ready, without a restart."""
-    agent, known = node.restarts(), node.key(loads.KNOWN)
-    wait(lambda: known in _prediction(node).get("pods", {}).get("coldNames", ()), seconds=120, what=f"{known} cold")
+    agent, cached = node.restarts(), node.key(loads.KNOWN)
+    wait(lambda: cached in _prediction(node).get("pods", {}).get("coldNames", ()), seconds=120, what=f"{cached} cold")
     assert _prediction(node)["pods"]["warm"] == 0
     cold = node.condition("PredictionReady")
     assert cold["status"] == "False"
@@ -126,26 +126,26 @@ def compared(beginning: Beginning) -> Compared:
 @pytest.mark.long
 def test_cpu_agrees_with_kubelet(node: AgentNode, compared: Compared) -> None:
     """Over more than a minute, our average of each pod is within 3 % of what kubelet's counter says."""
-    seen = {}
+    observed = {}
     for load in loads.ALL:
         name = node.key(load)
         (start, before), (end, after) = compared.counters[0][name], compared.counters[1][name]
-        seen[name] = (average(compared.stored["cpu"][name], start, end), (after - before) / (end - start))
-    assert not [name for name, (ours, theirs) in seen.items() if abs(ours / theirs - 1) > CPU_TOLERANCE], seen
+        observed[name] = (average(compared.stored["cpu"][name], start, end), (after - before) / (end - start))
+    assert not [name for name, (ours, theirs) in observed.items() if abs(ours / theirs - 1) > CPU_TOLERANCE], observed
 
 
 @pytest.mark.long
 def test_memory_agrees_with_kubelet(node: AgentNode, compared: Compared) -> None:
     """Memory of pods with anonymous memory alone is kubelet's rssBytes, within 3 % or 2 MiB."""
-    seen = {}
+    observed = {}
     for load in loads.ALL:
         if load.anonymous_alone:
             name = node.key(load)
-            seen[name] = (compared.ours("memory", name), compared.summary[name]["memory"]["rssBytes"])
-            assert seen[name][1] >= load.mebibytes * MEBIBYTE
-    allowed = {name: max(MEMORY_TOLERANCE * theirs, MEMORY_TOLERANCE_BYTES) for name, (_, theirs) in seen.items()}
-    assert not [name for name, (ours, theirs) in seen.items() if abs(ours - theirs) > allowed[name]], seen
-    assert len(seen) == 4
+            observed[name] = (compared.ours("memory", name), compared.summary[name]["memory"]["rssBytes"])
+            assert observed[name][1] >= load.mebibytes * MEBIBYTE
+    allowed = {name: max(MEMORY_TOLERANCE * theirs, MEMORY_TOLERANCE_BYTES) for name, (_, theirs) in observed.items()}
+    assert not [name for name, (ours, theirs) in observed.items() if abs(ours - theirs) > allowed[name]], observed
+    assert len(observed) == 4
 
 
 @pytest.mark.long
@@ -199,14 +199,14 @@ def test_doubled_load_is_reported_fast(node: AgentNode) -> None:
     before = value(_class(_prediction(node))["usage"]["memory"])
     node.tell(loads.KNOWN, "share", 2 * loads.KNOWN.milli_cores / 1000)
     node.tell(loads.KNOWN, "mib", 2 * loads.KNOWN.mebibytes)
-    seen: list[Json] = []
+    observed: list[Json] = []
 
     def fast() -> bool:
         """Return whether a report that is no full one, nor any before it since the last full one, has the load."""
         status = node.status()
-        if not seen or seen[-1]["updateTime"] != status["updateTime"]:
-            seen.append(status)
-        newer = unix(status["prediction"]["time"]) > unix(seen[-1]["prediction"]["time"])
+        if not observed or observed[-1]["updateTime"] != status["updateTime"]:
+            observed.append(status)
+        newer = unix(status["prediction"]["time"]) > unix(observed[-1]["prediction"]["time"])
         return newer and value(_class(status["prediction"])["usage"]["memory"]) >= before + 20 * MEBIBYTE
 
     wait(fast, seconds=150, what="a fast report that has it")

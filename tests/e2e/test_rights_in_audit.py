@@ -37,6 +37,6 @@ def test_refusals_after_the_rights_were_deleted(tmp_path: Path) -> None:
     ]
     log.write_text("\n".join(lines) + "\n")
     cluster = cast("Any", SimpleNamespace(control_plane=SimpleNamespace(audit_log=log)))
-    asked = rights.requests(cluster, "ns")
-    assert [each.name for each in asked["headroom-agent"]] == ["early", "installed again", "allowed"]
-    assert len(rights.refused(asked)) == 2
+    requested = rights.requests(cluster, "ns")
+    assert [entry.name for entry in requested["headroom-agent"]] == ["early", "installed again", "allowed"]
+    assert len(rights.refused(requested)) == 2

@@ -157,24 +157,24 @@ def test_whole_life(life: Life, tmp_path: Path) -> None:
 
 def test_rights_are_needed_and_enough(life: Life) -> None:
     """Over that life no account was refused anything, and each used what the chart grants it, or it is said why not."""
-    asked = rights.requests(life.cluster, NAMESPACE)
-    assert all(asked[account] for account in rights.ACCOUNTS), "the life was not lived"
-    assert set(asked) == set(rights.ACCOUNTS)
+    requested = rights.requests(life.cluster, NAMESPACE)
+    assert all(requested[account] for account in rights.ACCOUNTS), "the life was not lived"
+    assert set(requested) == set(rights.ACCOUNTS)
     assert set(rights.ACCOUNTS) <= set(rights.withdrawn(life.cluster))
     # Today's images under the previous chart's roles: what this chart grants them is compared below.
-    assert [each for each in rights.refused(asked) if "headroom-shadow-" not in each] == []
+    assert [entry for entry in rights.refused(requested) if "headroom-shadow-" not in entry] == []
     granted = rights.granted(render(life.cluster.helm))
     for account in rights.ACCOUNTS:
         assert granted[account], account
-        assert rights.beyond(granted[account], asked[account]) == [], account
-        assert rights.unused(granted[account], asked[account], EXCUSED[account]) == [], account
-        keys = {rights.key(each) for each in granted[account]}
+        assert rights.beyond(granted[account], requested[account]) == [], account
+        assert rights.unused(granted[account], requested[account], EXCUSED[account]) == [], account
+        keys = {rights.key(pod) for pod in granted[account]}
         assert set(EXCUSED[account]) <= keys, f"{account}: an excuse for a right that nobody has"
 
 
 def test_unused_right_is_named(life: Life) -> None:
     """A right beyond the need, a request beyond the rules, and a refusal are each found: the test above can fail."""
-    asked = rights.requests(life.cluster, NAMESPACE)
+    requested = rights.requests(life.cluster, NAMESPACE)
     extra = Right("", "apps", "deployments", "delete", ())
-    assert rights.unused([extra], asked["headroom-manager"], {}) == ["delete deployments.apps"]
-    assert rights.beyond([], asked["headroom-agent"])
+    assert rights.unused([extra], requested["headroom-manager"], {}) == ["delete deployments.apps"]
+    assert rights.beyond([], requested["headroom-agent"])

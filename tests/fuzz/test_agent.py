@@ -129,8 +129,8 @@ def test_each_value_is_a_sample_or_a_gap(folder: Path, files: dict[str, str], ac
     pipeline.run_once(START + 1.0)
     assert pipeline.failing.keys() <= set(steps), pipeline.failing
     assert pipeline.last_tick == START + 1.0
-    missing = {(one.metric, one.entity) for one in pipeline.missing}
-    assert {one.reason for one in pipeline.missing} <= REASONS.keys()
+    missing = {(gap.metric, gap.entity) for gap in pipeline.missing}
+    assert {entry.reason for entry in pipeline.missing} <= REASONS.keys()
     for entity in (NODE, *UIDS):
         for metric in (CPU, MEMORY):
             values = pipeline.store.window(metric, entity, START, START + 1.0).values

@@ -83,19 +83,19 @@ def filter_is_sound(sent: Json, said: Json) -> None:
     names = sent["NodeNames"]
     assert said.keys() == {"Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"}
     assert said["Nodes"] is None
-    kept = said["NodeNames"]
+    stored = said["NodeNames"]
     refused = [*said["FailedNodes"], *said["FailedAndUnresolvableNodes"]]
-    assert len(set(kept)) == len(kept)
-    assert {*kept, *refused} <= set(names)
+    assert len(set(stored)) == len(stored)
+    assert {*stored, *refused} <= set(names)
     assert len(said["Error"]) <= LONGEST_LINE
-    assert kept or said["Error"] or sorted(refused) == sorted(set(names))
-    assert not (kept and said["Error"])
+    assert stored or said["Error"] or sorted(refused) == sorted(set(names))
+    assert not (stored and said["Error"])
 
 
 def prioritize_is_sound(sent: Json, said: Json) -> None:
     """A score of 0 to 100 for every node that was sent."""
-    assert [each["Host"] for each in said] == list(dict.fromkeys(sent["NodeNames"]))
-    assert all(type(each["Score"]) is int and 0 <= each["Score"] <= 100 for each in said)
+    assert [message["Host"] for message in said] == list(dict.fromkeys(sent["NodeNames"]))
+    assert all(type(entry["Score"]) is int and 0 <= entry["Score"] <= 100 for entry in said)
 
 
 def preempt_is_sound(sent: Json, said: Json) -> None:

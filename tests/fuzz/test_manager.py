@@ -163,7 +163,7 @@ def test_reports_and_pods_are_amounts(status: Json, pod: Json) -> None:
     report = NodeReport.from_object({"status": status})
     if report is not None:
         measured = (report.node_usage, report.system_usage, report.mid_usage, report.reclaimable)
-        assert all(each[name] is None or 0 <= (each[name] or 0) < LARGEST for each in measured for name in Resource)
+        assert all(entry[name] is None or 0 <= (entry[name] or 0) < LARGEST for entry in measured for name in Resource)
     result = PodInputs.from_object(pod)
     assert all(result.requests[resource] >= 0 and result.mid_requests[resource] >= 0 for resource in Resource)
     assert not (result.above_mid and result.holds_mid)

@@ -228,7 +228,7 @@ PARSERS: Final = {
 @pytest.mark.parametrize("name", PARSERS)
 @fuzz(data=st.data())
 def test_answers_are_sound_and_refusals_name_what_is_wrong(name: str, data: st.DataObject) -> None:
-    given, parse, refusal, named, sound = PARSERS[name]
-    value: Json = data.draw(given)
+    inputs, parse, refusal, named, sound = PARSERS[name]
+    value: Json = data.draw(inputs)
     result = answer_or_refusal(lambda: parse(value), refusal, named)
     assert result is None or sound(result) in (True, None), result

@@ -30,9 +30,9 @@ KEYS = st.sampled_from(["kind", "plugins", "profiles", "\n", "x" * 999])
 @st.composite
 def headed(draw: st.DrawFn, original: Json) -> str:
     """An altered object that keeps its kind; what is no object stays as it is."""
-    given = draw(objects(original))
+    inputs = draw(objects(original))
     kind = {key: original[key] for key in ("apiVersion", "kind")}
-    return json.dumps({**given, **kind} if isinstance(given, dict) else given)
+    return json.dumps({**inputs, **kind} if isinstance(inputs, dict) else inputs)
 
 
 @st.composite

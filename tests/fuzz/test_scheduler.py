@@ -95,7 +95,7 @@ class Scheduler:
             json.dumps(self.cycle.explain(request, nodes), allow_nan=False)
             refusal = verdict.refusal(list(nodes.names).index("n1"))
             result.append(None if refusal is None else str(refusal))
-        are_lines(*(each for each in result if each is not None))
+        are_lines(*(entry for entry in result if entry is not None))
         return result
 
     def charges_are_right(self) -> None:
@@ -105,9 +105,9 @@ class Scheduler:
             if pod.charged:
                 due.setdefault(pod.namespace, Counter()).update(pod.charge)
         assert {namespace: Counter(ledger.bound(namespace)) for namespace in due} == due  # a 0 is as good as nothing
-        for each in ledger.in_force:
-            each.reported(ledger.bound(each.namespace))
-            assert all(type(one) is int and one <= UNLIMITED for one in (*each.min.values(), *each.max.values()))
+        for entry in ledger.in_force:
+            entry.reported(ledger.bound(entry.namespace))
+            assert all(type(item) is int and item <= UNLIMITED for item in (*entry.min.values(), *entry.max.values()))
         self.quotas.holding(NOW)
 
 
@@ -200,8 +200,8 @@ class Api(FakeApi):
             for where, folder in folders.items()
             if path in (folder, re.sub("/namespaces/[^/]+", "", folder))
         ]
-        objects = result if decode is None else [decode(msgspec.Raw(json.dumps(each).encode())) for each in result]
-        return objects if keep is None else [keep(each) for each in objects], "5"
+        objects = result if decode is None else [decode(msgspec.Raw(json.dumps(entry).encode())) for entry in result]
+        return objects if keep is None else [keep(item) for item in objects], "5"
 
     @asynccontextmanager
     async def stream(self, *_: object) -> AsyncIterator[Any]:
@@ -249,7 +249,7 @@ async def reclaimed(*odd: tuple[str, Json]) -> tuple[Any, ...]:
         await run_until(asyncio.create_task(watch.run()), lambda: watch.synced)  # noqa: B023 - done before the next
         await controller.reconcile()
         steady += 6
-    evicted = [each["metadata"]["name"] for each in api.written("POST", "/eviction")]
+    evicted = [request["metadata"]["name"] for request in api.written("POST", "/eviction")]
     bound = scheduler.quotas.ledger.bound
     return evicted, dict(bound("a")), dict(bound("b")), scheduler.answers()
 

@@ -30,7 +30,7 @@ def test_every_vector_has_its_answer(file: Path) -> None:
         for judgement in run_file(file).judgements
         if judgement.outcome in (Outcome.FAILED, Outcome.UNSUPPORTED)
     ]
-    assert [f"{each.name}: {each.detail}" for each in wrong] == []
+    assert [f"{case.name}: {case.detail}" for case in wrong] == []
 
 
 @pytest.mark.parametrize("file", sorted(REGRESSION.glob("*.json")), ids=lambda file: file.stem)
@@ -50,9 +50,9 @@ def test_data_is_about_vectors() -> None:
     scope = json.loads((HERE / "scope.json").read_text())
     for family in {*deviations, *scope}:
         names = {vector["name"] for vector in json.loads((VECTORS / f"{family}.json").read_text())}
-        left_out = [name for given in scope.get(family, {}).values() for name in given.get("vectors", ())]
-        assert {each["name"] for each in deviations.get(family, ())} | set(left_out) <= names
-        assert all(each["reason"] for each in deviations.get(family, ()))
+        left_out = [name for inputs in scope.get(family, {}).values() for name in inputs.get("vectors", ())]
+        assert {item["name"] for item in deviations.get(family, ())} | set(left_out) <= names
+        assert all(entry["reason"] for entry in deviations.get(family, ()))
 
 
 def _expecting(expected: Any) -> dict[str, Any]:  # noqa: ANN401 - anything may be expected

@@ -90,11 +90,11 @@ async def run(api: FakeApi, *words: str, **more: Any) -> int:  # noqa: ANN401 - 
     options = arguments.parser().parse_args(["quota", *words])
     chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
     place = Place(chosen, options.headroom_namespace, options.scheduler_name)
-    given: Mapping[str, Any] = {"place": place, "output": options.output, "clock": lambda: NOW, **more}
+    inputs: Mapping[str, Any] = {"place": place, "output": options.output, "clock": lambda: NOW, **more}
     server = cast("ApiServer", api)
     if options.what == "verify":
-        return await command.verify(server, **given)
-    await command.quotas(server, namespace=options.namespace, **given)
+        return await command.verify(server, **inputs)
+    await command.quotas(server, namespace=options.namespace, **inputs)
     return 0
 
 

@@ -69,8 +69,8 @@ def explained(
     config_map = recorded("configMap")
     if config is not None:
         config_map["data"]["colocation-config"] = config
-    metric = next((each for each in recorded("nodeMetrics") if each["metadata"]["name"] == name), None)
-    seen = Seen(
+    metric = next((entry for entry in recorded("nodeMetrics") if entry["metadata"]["name"] == name), None)
+    observed = Seen(
         named("nodes", name) if node is None else node,
         metric if node_metric is _AS_RECORDED else node_metric,
         [*(pod for pod in recorded("pods") if pod["spec"].get("nodeName") == name), *pods],
@@ -85,4 +85,4 @@ def explained(
         "headroom-system/slo-controller-config",
         now,
     )
-    return explain(seen, state, what_if(settings, ConfigFile("new.json", tried_config) if tried_config else None))
+    return explain(observed, state, what_if(settings, ConfigFile("new.json", tried_config) if tried_config else None))

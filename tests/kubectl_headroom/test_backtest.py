@@ -98,19 +98,19 @@ def test_names_control_no_terminal(
 
     monkeypatch.setattr(command, "_show", spoilt)
     out = told(capsys, "--trace", folder, "--machines", "2", "-o", output)
-    assert not {each for each in out if not each.isprintable() and each != "\n"}
-    assert not [each for each in out.split("\n") if each.lstrip(" -").startswith("FORGED")]
+    assert not {entry for entry in out if not entry.isprintable() and entry != "\n"}
+    assert not [item for item in out.split("\n") if item.lstrip(" -").startswith("FORGED")]
 
 
 def test_json_has_every_result(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Programs get the figures: for each horizon the oracle and each policy, in the order given."""
     words = ["--machines", "2", "--policy", "sum-max", "--policy", "default", "--horizon", "6h,1h,6h", "-o", "json"]
     document = json.loads(told(capsys, "--trace", folder, *words))
-    found = [
+    matches = [
         (result["horizonSeconds"], result["policy"], result["machines"], result["seed"])
         for result in document["results"]
     ]
-    assert found == [(hours * 3600, name, 2, [0, 1]) for hours in (1, 6) for name in ("oracle", "sum-max", "default")]
+    assert matches == [(hours * 3600, name, 2, [0, 1]) for hours in (1, 6) for name in ("oracle", "sum-max", "default")]
     savings = [result["savingsPercent"] for result in document["results"]]
     assert savings[0] > savings[1] > 0
     assert savings[0] > savings[3]  # what lies further ahead leaves less

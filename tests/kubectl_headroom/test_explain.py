@@ -159,14 +159,14 @@ def test_every_input_has_origin(settings: dict[str, Any]) -> None:
     explanation = explained("web-1", config=json.dumps({"enable": True, **settings}))
     result = inputs(explanation.result.terms, explanation.facts)
     assert result
-    assert [each.name for each in result if each.origin is Origin.UNKNOWN] == []
-    assert {each.name for each in result} <= set(ORIGINS)
+    assert [entry.name for entry in result if entry.origin is Origin.UNKNOWN] == []
+    assert {item.name for item in result} <= set(ORIGINS)
 
 
 def test_ages_of_inputs() -> None:
     """Inputs of the report and of the prediction carry their own ages; what was read just now has none."""
     explanation = explained("web-1")
-    ages = {each.name: each.age_seconds for each in inputs(explanation.result.terms, explanation.facts)}
+    ages = {input_.name: input_.age_seconds for input_ in inputs(explanation.result.terms, explanation.facts)}
     assert ages["node usage"] == 60
     assert ages["Reclaimable"] == 20
     assert ages["allocatable"] is None
@@ -179,7 +179,7 @@ def test_usage_with_the_prediction_has_its_age() -> None:
         {"name": "sys", "usage": {"cpu": "700m", "memory": "2Gi"}},
         {"name": "node", "usage": {"cpu": "5", "memory": "20Gi"}},
     ]
-    rows = {each["name"]: each for each in as_json(explained("web-1", node_metric=metric))["inputs"]}
+    rows = {input_["name"]: input_ for input_ in as_json(explained("web-1", node_metric=metric))["inputs"]}
     assert rows["system usage"]["values"]["cpu"] == 700
     assert (rows["system usage"]["from"], rows["system usage"]["ageSeconds"]) == ("NodeMetric prediction", 20)
     # of the two the larger one counts, and that is the full report's

@@ -276,5 +276,5 @@ def test_history_as_far_as_told() -> None:
 def test_mid_amounts() -> None:
     """What a Mid pod requests are its Mid resources."""
     made = pod("m", {MID_CPU: "3000", MID_MEMORY: "4Gi"}, node="n")
-    seen = PodSeen(made, datetime.now().astimezone().timestamp())
-    assert (seen.is_mid, seen.requested.cpu_milli, seen.requested.memory_bytes) == (True, 3000, 4 * 2**30)
+    observed = PodSeen(made, datetime.now().astimezone().timestamp())
+    assert (observed.is_mid, observed.requested.cpu_milli, observed.requested.memory_bytes) == (True, 3000, 4 * 2**30)

@@ -127,8 +127,8 @@ async def test_obstacles_are_told(pod: Json, says: str, capsys: pytest.CaptureFi
 async def test_settings_are_obstacles(capsys: pytest.CaptureFixture[str]) -> None:
     """A profile that does not evict, or has no quotas at all, is told as well."""
     head = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"
-    given = "{name: CapacityScheduling, args: {reclaim: {enabled: false, dryRun: true, schedulerNames: [other]}}}"
-    await explain_pod(cluster(*story(), text=f"{head}plugins: [{given}]\n"), "b", "b2")
+    inputs = "{name: CapacityScheduling, args: {reclaim: {enabled: false, dryRun: true, schedulerNames: [other]}}}"
+    await explain_pod(cluster(*story(), text=f"{head}plugins: [{inputs}]\n"), "b", "b2")
     text = capsys.readouterr().out
     for part in ("reclaim.enabled is false", "reclaim.dryRun is true", "reclaiming is for pods of other"):
         assert part in text

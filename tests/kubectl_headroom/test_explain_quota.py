@@ -106,7 +106,7 @@ async def test_documents(capsys: pytest.CaptureFixture[str]) -> None:
         "lent": "2",
         "left": "1",
     }
-    assert [each["pod"] for each in result["charged"]] == ["b/b1"]
+    assert [entry["pod"] for entry in result["charged"]] == ["b/b1"]
     assert result["waiting"][0]["requests"] == {GPU: "3"}
     assert result["waiting"][0]["why"].startswith("ElasticQuota b/qb")
     await _explain(cluster(*story()), "b", "qb", "yaml")

@@ -90,13 +90,13 @@ def test_printed_lines_add_up(numbers: tuple[int, ...], percent: int, policy: tu
     )
     terms = calculate(result).terms
     assert terms
-    for each in terms:
-        if not each.inputs:  # read as it is
+    for term in terms:
+        if not term.inputs:  # read as it is
             continue
-        choices = operands(each)
+        choices = operands(term)
         if not choices:
-            assert evaluate(each.formula, each.inputs) == each.value
+            assert evaluate(term.formula, term.inputs) == term.value
         else:
-            pick = max if each.formula.startswith("max(") else min
-            assert pick(choice.value for choice in choices) == each.value
-            assert decisive(each)
+            pick = max if term.formula.startswith("max(") else min
+            assert pick(choice.value for choice in choices) == term.value
+            assert decisive(term)

@@ -105,7 +105,7 @@ def test_what_if(live: Cluster, tmp_path: Path) -> None:
 
 def _verbs(cluster: Cluster) -> set[str]:
     """What our commands did with the node, or with what has its name."""
-    return {each["verb"] for each in audited(cluster, '"kubectl-headroom"', NODE)}
+    return {entry["verb"] for entry in audited(cluster, '"kubectl-headroom"', NODE)}
 
 
 def test_acting_as_somebody(live: Cluster) -> None:
@@ -191,7 +191,7 @@ def test_commands_say_what_extender_does(stage: Stage) -> None:
     done = run(cluster, "explain", "pod", "third", "-n", TEAM, "-o", "json")
     explanation = json.loads(done.stdout)["quota"]
     assert explanation["refusal"] in stage.failures("third")
-    assert {each["resource"]: each["exceeded"] for each in explanation["admission"]}["cpu"] == "max"
+    assert {entry["resource"]: entry["exceeded"] for entry in explanation["admission"]}["cpu"] == "max"
     assert explanation["nodes"]["fits"] == sorted(stage.nodes)
 
     until(lambda: _status(stage).get("used", {}).get("cpu") == "3", "the status being written")

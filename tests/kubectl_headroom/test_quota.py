@@ -55,7 +55,7 @@ async def test_json_has_quantities(capsys: pytest.CaptureFixture[str]) -> None:
         "pending": "0",
     }
     assert {resource["resource"]: resource["max"] for resource in second["resources"]} == {"cpu": "2", "memory": "1Gi"}
-    assert {each["resource"]: each["min"] for each in data["total"]} == {"cpu": "2500m", "memory": "3Gi"}
+    assert {entry["resource"]: entry["min"] for entry in data["total"]} == {"cpu": "2500m", "memory": "3Gi"}
     await run(cluster(*quotas, machine("n1", 1)), "-o", "yaml")
     assert yaml.safe_load(capsys.readouterr().out) == data
 
@@ -67,9 +67,9 @@ async def test_max_follows_profile(tmp_path: Path, capsys: pytest.CaptureFixture
     path.write_text(f"{head}plugins: [{{name: CapacityScheduling, args: {{maxMissing: zero}}}}]\n")
     waiting = gpus("c", "p", 1)
     waiting["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1Gi"
-    given = cluster(quota("c", {GPU: 2}, {GPU: 2}), waiting)
+    inputs = cluster(quota("c", {GPU: 2}, {GPU: 2}), waiting)
     for flags, most in ((["--profile", str(path)], "0"), ([], None)):
-        await run(given, *flags, "-o", "json")
+        await run(inputs, *flags, "-o", "json")
         (result,) = json.loads(capsys.readouterr().out)["quotas"]
         (memory,) = [resource for resource in result["resources"] if resource["resource"] == "memory"]
         assert (memory["max"], memory["pending"]) == (most, "1Gi")

@@ -46,7 +46,7 @@ UIDS = {name: f"uid-{name}" for name in ("web-1", "web-2", "web-3", "web-4", "od
 def test_shadow_text() -> None:
     """Nodes by name, the total; those without an account, gone, or another machine of that name, are left out."""
     result = accounts(KEPT, UIDS, NOW)
-    rows = [cells(each) for each in [*result, total(result)]]
+    rows = [cells(entry) for entry in [*result, total(result)]]
     assert plain(COLUMNS, rows) == golden("shadow.txt")
 
 
@@ -66,12 +66,12 @@ def test_share_of_time(part: int | None, whole: int, text: str) -> None:
 
 
 def test_json_has_units() -> None:
-    unseen, seen = as_json(accounts(KEPT, UIDS, NOW)[1]), as_json(accounts(KEPT, UIDS, NOW)[0])
+    unseen, observed = as_json(accounts(KEPT, UIDS, NOW)[1]), as_json(accounts(KEPT, UIDS, NOW)[0])
     assert unseen["tooMuchPercent"] == {"cpu": None, "memory": None}
     assert unseen["offered"] == {"cpuMilli": None, "memoryBytes": None}
-    assert seen["mean"] == {"cpuMilli": 6100, "memoryBytes": 19 * GI}
-    assert seen["tooMuchPercent"] == {"cpu": 1.5, "memory": 0.0}
-    assert seen["writtenAgeSeconds"] == 300.0
+    assert observed["mean"] == {"cpuMilli": 6100, "memoryBytes": 19 * GI}
+    assert observed["tooMuchPercent"] == {"cpu": 1.5, "memory": 0.0}
+    assert observed["writtenAgeSeconds"] == 300.0
 
 
 class Recorded:

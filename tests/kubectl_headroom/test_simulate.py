@@ -26,9 +26,9 @@ def _cluster(text: str | None = PROFILE, *pods: Json) -> FakeApi:
     for name, cores, used in (("cold", "100", "10"), ("warm", "200", "50"), ("hot", "100", "70")):
         api.put(f"/api/v1/nodes/{name}", node(name, cores))
         api.put(f"{METRICS}/{name}", node_metric(name, used))
-    for each in pods:
-        api.put(f"/api/v1/pods/{each['metadata']['name']}", each)
-        api.put(f"/api/v1/namespaces/default/pods/{each['metadata']['name']}", each)
+    for item in pods:
+        api.put(f"/api/v1/pods/{item['metadata']['name']}", item)
+        api.put(f"/api/v1/namespaces/default/pods/{item['metadata']['name']}", item)
     if text is not None:
         api.put(CONFIG_MAP, {"metadata": {"name": "headroom-scheduler"}, "data": {"profile.yaml": text}})
     return api
@@ -37,7 +37,7 @@ def _cluster(text: str | None = PROFILE, *pods: Json) -> FakeApi:
 async def _run(api: FakeApi, *flags: str) -> None:
     options = arguments.parser().parse_args(["simulate", "pod", *flags])
     source = options.source
-    asked = command.PodRequest(
+    requested = command.PodRequest(
         name=source,
         given=pod_file.load(source) if pod_file.is_file(source) else None,
         chosen=profile.of_file(options.profile, options.scheduler_name) if options.profile else None,
@@ -48,7 +48,7 @@ async def _run(api: FakeApi, *flags: str) -> None:
         limit=options.limit,
         output=options.output,
     )
-    await command.pod(cast("ApiServer", api), asked, lambda: NOW + 1)
+    await command.pod(cast("ApiServer", api), requested, lambda: NOW + 1)
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ async def test_priority_comes_from_class(tmp_path: Path, capsys: pytest.CaptureF
     ]
     await _run(api, str(_write(tmp_path, *pods)), "-o", "json")
     data = json.loads(capsys.readouterr().out)
-    assert [each["priority"] for each in data["pods"]] == [7500, 100, 5, 0]
+    assert [entry["priority"] for entry in data["pods"]] == [7500, 100, 5, 0]
     assert data["pods"][0]["band"] == "koord-mid"
     assert any("there is no PriorityClass nosuch" in note for note in data["notes"])
 
@@ -207,11 +207,13 @@ def test_templates_are_pods(tmp_path: Path) -> None:
     ]
     many = {"kind": "List", "items": [POD, {"kind": "Service"}]}
     result = pod_file.read(str(_write(tmp_path, *objects, None, many)), "default")
-    assert [each.title for each in result] == [*(f"{kind} shop/{kind.lower()}" for kind in kinds), "Pod default/web"]
-    for each in result:
-        assert "nodeName" not in each.pod["spec"]
-        assert each.pod["spec"]["containers"]
-    owner = {each.title: each.pod["metadata"].get("ownerReferences") for each in result}["DaemonSet shop/daemonset"]
+    assert [item.title for item in result] == [*(f"{kind} shop/{kind.lower()}" for kind in kinds), "Pod default/web"]
+    for entry in result:
+        assert "nodeName" not in entry.pod["spec"]
+        assert entry.pod["spec"]["containers"]
+    owner = {element.title: element.pod["metadata"].get("ownerReferences") for element in result}[
+        "DaemonSet shop/daemonset"
+    ]
     assert owner == [{"kind": "DaemonSet", "name": "daemonset", "controller": True}]
 
 
@@ -243,8 +245,8 @@ async def test_bad_amount_is_told(tmp_path: Path) -> None:
 def test_names_and_files_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plain").write_text("")
-    assert [pod_file.is_file(each) for each in ("-", "plain", "./x", "x.yaml", "x.json")] == [True] * 5
-    assert [pod_file.is_file(each) for each in ("web-1", "x\0", "x" * 5000)] == [False] * 3
+    assert [pod_file.is_file(entry) for entry in ("-", "plain", "./x", "x.yaml", "x.json")] == [True] * 5
+    assert [pod_file.is_file(item) for item in ("web-1", "x\0", "x" * 5000)] == [False] * 3
 
 
 async def test_quotas_are_simulated(written: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -254,11 +256,11 @@ async def test_quotas_are_simulated(written: str, capsys: pytest.CaptureFixture[
         "spec": {"min": {"cpu": "12", "memory": "100Gi"}, "max": {"cpu": "12", "memory": "100Gi"}},
     }
     there = pod("other", {"cpu": "5"}, node="cold", scheduled=-10)
-    given = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}, {LOAD_AWARE}]\n", there)
-    given.put("/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas/team", quota)
-    await _run(given, written, "-o", "json")
+    inputs = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}, {LOAD_AWARE}]\n", there)
+    inputs.put("/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas/team", quota)
+    await _run(inputs, written, "-o", "json")
     (simulated,) = json.loads(capsys.readouterr().out)["pods"]
-    refusals = [each["refusals"][0] for each in simulated["nodes"]]
+    refusals = [node["refusals"][0] for node in simulated["nodes"]]
     assert [refusal["plugin"] for refusal in refusals] == ["CapacityScheduling"] * 3
     assert "default/team" in refusals[0]["reason"]
 
@@ -270,20 +272,20 @@ async def test_pod_itself_is_not_charged(capsys: pytest.CaptureFixture[str]) -> 
         "spec": {"min": {"cpu": "12", "memory": "100Gi"}},
     }
     there = pod("web", {"cpu": "10", "memory": "10Gi"}, node="cold", scheduled=-10)
-    given = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}]\n", there)
-    given.put("/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas/team", quota)
-    await _run(given, "web", "-o", "json")
+    inputs = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}]\n", there)
+    inputs.put("/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas/team", quota)
+    await _run(inputs, "web", "-o", "json")
     (simulated,) = json.loads(capsys.readouterr().out)["pods"]
-    assert [each["passes"] for each in simulated["nodes"]] == [True, True, True]
+    assert [node["passes"] for node in simulated["nodes"]] == [True, True, True]
 
 
 async def test_missing_kind_is_told(written: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A cluster that does not know quotas has none, and the output says which CRD is missing."""
-    given = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}]\n")
-    given.fails["LIST /apis/scheduling.x-k8s.io"] = ApiError(404, "NotFound", "no such kind")
-    await _run(given, written)
+    inputs = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}]\n")
+    inputs.fails["LIST /apis/scheduling.x-k8s.io"] = ApiError(404, "NotFound", "no such kind")
+    await _run(inputs, written)
     (line,) = [line for line in _lines(capsys) if "does not know ElasticQuotas" in line]
     assert "elasticquotas.scheduling.x-k8s.io" in line
-    given.fails["LIST /apis/scheduling.x-k8s.io"] = ApiError(403, "Forbidden", "no")
+    inputs.fails["LIST /apis/scheduling.x-k8s.io"] = ApiError(403, "Forbidden", "no")
     with pytest.raises(ApiError):
-        await _run(given, written)
+        await _run(inputs, written)

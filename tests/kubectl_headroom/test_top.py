@@ -44,11 +44,11 @@ def test_ended_pods_request_nothing() -> None:
 def _web_1(reason: str | None, status: str, late: float) -> top_nodes.NodeRow:
     """The row of web-1, so much later, with this condition MidPublished or none."""
     metric = named("nodeMetrics", "web-1")
-    others = [
+    remaining = [
         condition for condition in metric["status"].get("conditions") or () if condition["type"] != "MidPublished"
     ]
     texts = [{"type": "MidPublished", "status": status, "reason": reason, "message": "Why."}] if reason else []
-    metric["status"]["conditions"] = [*others, *texts]
+    metric["status"]["conditions"] = [*remaining, *texts]
     return top_nodes.node_rows([named("nodes", "web-1")], [metric], recorded("pods"), NOW + late)[0]
 
 
@@ -115,7 +115,7 @@ class Cluster:
         kind = {"nodes": "nodes", "nodemetrics": "nodeMetrics", "pods": "pods"}[path.rpartition("/")[2]]
         wanted = (params or {}).get("labelSelector")
         assert wanted in {None, "pool=web", "pool=none"}
-        result = [each for each in recorded(kind) if wanted is None or each["metadata"]["name"] == "web-1"]
+        result = [entry for entry in recorded(kind) if wanted is None or entry["metadata"]["name"] == "web-1"]
         return ([] if wanted == "pool=none" else result), "1"
 
 

@@ -57,8 +57,8 @@ def _cluster() -> FakeApi:
             api.put("/apis/scheduling.x-k8s.io/v1alpha1/namespaces/b/elasticquotas/qb", item)
     uid = api.objects[paths.node("web-1")]["metadata"].get("uid", "")
     account = {"nodeUID": uid, "since": f"2026-11-20T12:01:00Z{HOSTILE}", "mean": {"cpu": "1", "memory": "1"}}
-    kept = {"metadata": {"name": name_of("web-1")}, "data": {"web-1": json.dumps(account)}}
-    api.put(paths.config_map(NAMESPACE, name_of("web-1")), kept)
+    stored = {"metadata": {"name": name_of("web-1")}, "data": {"web-1": json.dumps(account)}}
+    api.put(paths.config_map(NAMESPACE, name_of("web-1")), stored)
     return api
 
 
@@ -67,8 +67,8 @@ def _leaves(value: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
         for key, each in value.items():
             yield from ([key] if isinstance(each, str) and key not in _CHECKED else _leaves(each))
     elif isinstance(value, list):
-        for each in value:
-            yield from _leaves(each)
+        for entry in value:
+            yield from _leaves(entry)
 
 
 def _spoilt(value: Any, fields: Collection[str]) -> Any:  # noqa: ANN401 - JSON
@@ -78,7 +78,7 @@ def _spoilt(value: Any, fields: Collection[str]) -> Any:  # noqa: ANN401 - JSON
             key: f"{each}{HOSTILE}" if isinstance(each, str) and key in fields else _spoilt(each, fields)
             for key, each in value.items()
         }
-    return [_spoilt(each, fields) for each in value] if isinstance(value, list) else value
+    return [_spoilt(entry, fields) for entry in value] if isinstance(value, list) else value
 
 
 FIELDS = sorted({field for obj in _cluster().objects.values() for field in _leaves(obj)})

@@ -26,8 +26,8 @@ class Explained:
 
     async def execute(self, run: Run, reconcile: ReconcileResult) -> None:
         """Compare every number, and what explain says is still to be written."""
-        known = run.context.cluster.node_metrics.get(reconcile.name)
-        if reconcile.inputs.report != (known.report if known else None):  # something was reported since
+        cached = run.context.cluster.node_metrics.get(reconcile.name)
+        if reconcile.inputs.report != (cached.report if cached else None):  # something was reported since
             return
         explanation = explanation_of(run, reconcile.name)
         if explanation is None:
@@ -57,24 +57,24 @@ def explanation_of(run: Run, name: str) -> Explanation | None:
     if not isinstance(api, FakeApi) or name not in cluster.nodes:
         return None
     node, metric = api.objects.get(paths.node(name)), api.objects.get(node_metric.path(name))
-    known = cluster.node_metrics.get(name)
+    cached = cluster.node_metrics.get(name)
     read = NodeReport.from_object(metric) if metric else None
     if node is None or _version(node) != cluster.nodes[name]["metadata"]["resourceVersion"]:
         return None
-    if read != (known.report if known else None):
+    if read != (cached.report if cached else None):
         return None
     ahead = context.wall() - context.steady()
     written_at = context.node_state(name).publish_state.written_at
-    seen = Seen(
+    observed = Seen(
         node,
         metric,
         list(cluster.pods_on(name)),
         context.wall(),
-        observed_at=known.observed_at.shifted(ahead) if known else ObservedAt(),
+        observed_at=cached.observed_at.shifted(ahead) if cached else ObservedAt(),
         written_at=None if written_at is None else written_at + ahead,
         exclusion=context.settings.exclude_nodes,
     )
-    return explain(seen, ConfigState("the ConfigMap", None, context.in_force))
+    return explain(observed, ConfigState("the ConfigMap", None, context.in_force))
 
 
 def _version(obj: Json) -> str:

@@ -194,7 +194,7 @@ class Stage:
         def notes() -> list[str]:
             events = self.get("events.events.k8s.io", "-n", namespace or self.namespace).get("items", [])
             wanted = [event for event in events if event["reason"] == reason and event["regarding"]["name"] == about]
-            return [each["note"] for each in wanted]
+            return [name["note"] for name in wanted]
 
         eventually(lambda: bool(notes()), f"event {reason} about {about}")
         return notes()[-1]
@@ -241,10 +241,10 @@ def rendered(cluster: Cluster, namespace: str, template: str) -> list[dict[str, 
     """The objects of one of the chart's templates, as `helm install` into a namespace would make them."""
     chart, shown = ROOT / "charts/headroom", f"templates/{template}"
     text = cluster.helm("template", "headroom", chart, "-n", namespace, "--show-only", shown)
-    objects: list[dict[str, Any]] = [each for each in yaml.safe_load_all(text) if each]
-    for each in objects:
-        if not each["kind"].startswith(("Cluster", "Validating")):
-            each["metadata"].setdefault("namespace", namespace)
+    objects: list[dict[str, Any]] = [entry for entry in yaml.safe_load_all(text) if entry]
+    for item in objects:
+        if not item["kind"].startswith(("Cluster", "Validating")):
+            item["metadata"].setdefault("namespace", namespace)
     return objects
 
 

@@ -39,8 +39,8 @@ class Installed:
         self.api.put("/api/v1/pods/p", pod("p", {"cpu": "1"}, on="idle"))
         notes = {ANNOTATION_CONFIG_STATE: "in force", "mine": "stays"}
         self.api.put(CONFIG, {"metadata": {"name": "slo-controller-config", "annotations": notes}, "data": {"a": "b"}})
-        kept = (paths.config_map(NS, name) for name in ("headroom-last-good-config", "headroom-shadow-3"))
-        for path in (*kept, SECRET, PLACER, DEPLOYMENT, SCHEDULER):
+        stored = (paths.config_map(NS, name) for name in ("headroom-last-good-config", "headroom-shadow-3"))
+        for path in (*stored, SECRET, PLACER, DEPLOYMENT, SCHEDULER):
             self.api.put(path, {"metadata": {"name": path.rpartition("/")[2]}, "spec": {"replicas": 2}})
         self.lease("")
         self.release("uninstalling")
@@ -101,8 +101,8 @@ async def test_nothing_is_left(over: Installed) -> None:
         assert await over.run() == []
         assert all(over.mid(name) == {} for name in NODES)
         nodes = {paths.node(name) for name in NODES}
-        others = {"/api/v1/pods/done", "/api/v1/pods/p", CONFIG, DEPLOYMENT, SCHEDULER, RELEASE}
-        assert set(over.api.objects) == {*nodes, *others}
+        remaining = {"/api/v1/pods/done", "/api/v1/pods/p", CONFIG, DEPLOYMENT, SCHEDULER, RELEASE}
+        assert set(over.api.objects) == {*nodes, *remaining}
         assert over.api.objects[CONFIG]["data"] == {"a": "b"}
         assert over.api.objects[CONFIG]["metadata"]["annotations"] == {"mine": "stays"}
         capacity = over.api.objects[paths.node("idle")]["status"]["capacity"]
@@ -226,7 +226,7 @@ async def test_priority_classes_of_the_chart(over: Installed, capsys: pytest.Cap
     await over.run()
     assert f"{CLASSES}/koord-mid" in over.api.objects
     await over.run(delete_priority_classes=True)
-    left = {each.rpartition("/")[2] for each in over.api.objects if each.startswith(CLASSES)}
+    left = {item.rpartition("/")[2] for item in over.api.objects if item.startswith(CLASSES)}
     assert left == {"koord-prod", "koord-batch"}
     assert "PriorityClasses that pods or workloads name stay: koord-prod." in capsys.readouterr().out
 
@@ -251,7 +251,7 @@ async def test_workloads_keep_their_classes(over: Installed, kind: str) -> None:
 
 async def test_koordinators_objects_stay(installed: Installed, capsys: pytest.CaptureFixture[str]) -> None:
     theirs = installed.api.objects[paths.node("busy")]
-    amounts: Json = {f"f:kubernetes.io/mid-{each}": {} for each in ("cpu", "memory")}
+    amounts: Json = {f"f:kubernetes.io/mid-{item}": {} for item in ("cpu", "memory")}
     entry = {"manager": "koord-manager", "subresource": "status", "time": "2026-11-21T12:00:00Z"}
     theirs["metadata"]["managedFields"] = [{**entry, "fieldsV1": {"f:status": {"f:capacity": amounts}}}]
     installed.metric("plain", [{"manager": "koord-manager", "operation": "Update", "fieldsV1": {"f:spec": {}}}])
@@ -299,7 +299,7 @@ async def test_failure_is_listed_with_its_reason_and_stops_no_other(over: Instal
     left = await over.run()
     assert left[0].startswith("Mid resources of Node idle:")
     for why in ("no permission for nodes/status", "no permission for nodemetrics", "500: etcd"):
-        assert any(why in each for each in left)
+        assert any(why in entry for entry in left)
     assert over.mid("busy") == {}
     assert LEASE not in over.api.objects
     over.api.fails.clear()

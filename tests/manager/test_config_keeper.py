@@ -55,9 +55,9 @@ async def test_good_text_is_kept(world: World, config_reconciler: ConfigReconcil
     config_reconciler.observe(_map(GOOD))
     await config_reconciler.reconcile()
     await config_reconciler.reconcile()
-    kept = world.api.objects[KEPT]
-    assert kept["data"] == {CONFIG_MAP_KEY: GOOD}
-    assert kept["metadata"]["annotations"] == {"headroom.sh/in-force-since": "2027-01-15T08:00:00Z"}
+    stored = world.api.objects[KEPT]
+    assert stored["data"] == {CONFIG_MAP_KEY: GOOD}
+    assert stored["metadata"]["annotations"] == {"headroom.sh/in-force-since": "2027-01-15T08:00:00Z"}
     config_reconciler.observe(_map(BAD))
     await config_reconciler.reconcile()
     assert world.api.objects[KEPT]["data"] == {CONFIG_MAP_KEY: GOOD}
@@ -202,7 +202,7 @@ def _summary(world: World) -> str:
 
 
 def _notes(world: World, reason: str) -> list[str]:
-    return [each["note"] for each in world.api.written("POST", "/events") if each["reason"] == reason]
+    return [request["note"] for request in world.api.written("POST", "/events") if request["reason"] == reason]
 
 
 def _has(world: World, *names: str, labels: dict[str, str]) -> None:
@@ -228,7 +228,7 @@ async def test_summary_follows_edit_and_repair(world: World, config_reconciler: 
         "- nodeConfigs[0].mode: must be a text, got 1\n1 warning:\n- other: unknown field: ignored"
     )
     patched = world.api.written("PATCH", PATH)
-    assert all(list(each) == ["metadata"] and list(each["metadata"]) == ["annotations"] for each in patched)
+    assert all(list(entry) == ["metadata"] and list(entry["metadata"]) == ["annotations"] for entry in patched)
 
 
 async def test_own_summary_makes_no_loop(world: World, config_reconciler: ConfigReconciler) -> None:
@@ -305,9 +305,9 @@ async def test_next_leader_takes_over_the_newest_good_text(world: World) -> None
     context.in_force = InForce()
     standby = ConfigReconciler(world.run)
     standby.observe(_map('{"enable": true, "midUnallocatedPercent": 1}'))
-    kept = _map('{"enable": true, "midUnallocatedPercent": 2}', "headroom-last-good-config")
-    kept["metadata"]["annotations"] = {"headroom.sh/in-force-since": "2027-01-15T08:00:30Z"}
-    world.api.put(KEPT, kept)
+    stored = _map('{"enable": true, "midUnallocatedPercent": 2}', "headroom-last-good-config")
+    stored["metadata"]["annotations"] = {"headroom.sh/in-force-since": "2027-01-15T08:00:30Z"}
+    world.api.put(KEPT, stored)
     world.api.put(PATH, _map(BAD))
     standby.observe(_map(BAD))
     assert context.in_force.config.mid_unallocated_percent == 1

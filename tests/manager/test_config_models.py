@@ -91,7 +91,7 @@ def test_parameters_are_checked_wherever_they_stand(policy: dict[str, Any], mess
 def test_definition_is_obeyed(policy: dict[str, Any], message: str) -> None:
     """What the NodeMetric's definition would refuse, or store as something else, is refused before; wherever it is."""
     result = _errors({"nodePredictPolicy": policy})
-    assert [each for each in result if each.startswith(f"nodePredictPolicy{message}")], result
+    assert [item for item in result if item.startswith(f"nodePredictPolicy{message}")], result
     entry = parse_config(json.dumps({"nodeConfigs": [{"nodeSelector": {}, "nodePredictPolicy": policy}]}))
     assert [
         error for error in entry.entry_errors if str(error).startswith(f"nodeConfigs[0].nodePredictPolicy{message}")
@@ -108,11 +108,11 @@ def test_intervals_of_layers_go_together() -> None:
     assert [str(error)[:103] for error in parsed.entry_errors] == [
         "nodeConfigs[0].nodePredictPolicy.checkIntervalSeconds: together with the cluster's part: must not be lo"
     ]
-    config, own = parse_config(json.dumps(cluster)).config, parse_strategy(json.dumps(forced)).strategy
+    config, local = parse_config(json.dumps(cluster)).config, parse_strategy(json.dumps(forced)).strategy
     assert config is not None
-    assert own is not None
+    assert local is not None
     annotated = effective_strategy(config, annotations={names.ANNOTATION_COLOCATION_STRATEGY: json.dumps(forced)})
-    for effective in (annotated, effective_strategy(config, above=("--set", own))):
+    for effective in (annotated, effective_strategy(config, above=("--set", local))):
         assert [
             "ignored: nodePredictPolicy.checkIntervalSeconds: must not" in str(finding)
             for finding in effective.findings

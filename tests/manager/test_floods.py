@@ -42,8 +42,8 @@ def _first(document: Any, characters: int) -> str:  # noqa: ANN401 - JSON
 
 
 def _half(data: Json) -> Json:
-    kept = list(data.items())[: max(len(data) // 2, 3)]
-    return {name: value[: len(value) // 2] if isinstance(value, list) else value for name, value in kept}
+    stored = list(data.items())[: max(len(data) // 2, 3)]
+    return {name: value[: len(value) // 2] if isinstance(value, list) else value for name, value in stored}
 
 
 @pytest.mark.parametrize("document", UNKNOWN_MODELS)
@@ -72,8 +72,8 @@ async def test_long_annotation_is_neither_kept_nor_read(name: str) -> None:
     world.has_node(node(annotations={name: text}))
     world.reports(report())
     await world.reconcile()
-    kept = world.run.context.cluster.nodes["n1"]["metadata"]["annotations"][name]
-    assert len(kept) <= LONGEST_ANNOTATION + 1
+    stored = world.run.context.cluster.nodes["n1"]["metadata"]["annotations"][name]
+    assert len(stored) <= LONGEST_ANNOTATION + 1
     assert world.published()["cpu"] == "4000"
 
 
@@ -96,9 +96,9 @@ async def test_report_with_a_huge_list_is_refused_by_its_name(status: Json, monk
     assert read.calls <= 20
     await world.reconcile()
     assert world.published() == {}
-    known = world.run.context.cluster.node_metrics["n1"].report
-    assert known is not None
-    assert "at most 2000 items are read" in known.problems[0]
+    cached = world.run.context.cluster.node_metrics["n1"].report
+    assert cached is not None
+    assert "at most 2000 items are read" in cached.problems[0]
     world.reports(report())
     await world.reconcile()
     assert world.told().count("DegradedMid") == 1
@@ -108,9 +108,9 @@ def test_many_unreadable_numbers_are_few_sentences() -> None:
     cluster = ClusterState()
     bad = {"namespace": "n", "name": "p", "podUsage": {"resources": {"cpu": "x", "memory": "y"}}}
     cluster.put_node_metric(report(mid=None, podsMetric=[bad] * 1900), 0.0)
-    known = cluster.node_metrics["n1"].report
-    assert known is not None
-    assert len(known.problems) == 20
+    cached = cluster.node_metrics["n1"].report
+    assert cached is not None
+    assert len(cached.problems) == 20
 
 
 async def test_flapping_reports_are_told_now_and_then() -> None:

@@ -60,7 +60,7 @@ def test_time_stays_while_the_text_does() -> None:
     bad = after_change(first, BAD, present=True, now=20.0)
     repaired, other = (after_change(bad, text, present=True, now=30.0) for text in (GOOD, BETTER))
     gone = after_change(first, None, present=False, now=40.0)
-    assert [each.since for each in (first, bad, repaired, other, gone)] == [10.0, 10.0, 10.0, 30.0, 40.0]
+    assert [entry.since for entry in (first, bad, repaired, other, gone)] == [10.0, 10.0, 10.0, 30.0, 40.0]
     assert [start(text, GOOD, last_good_since=5.0, now=50.0).since for text in (GOOD, BETTER)] == [5.0, 50.0]
 
 

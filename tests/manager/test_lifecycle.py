@@ -44,10 +44,10 @@ async def test_metric_of_a_node_not_seen_yet_is_not_deleted(world: World) -> Non
 
 async def test_late_deletion_does_not_forget_the_next_metric(world: World) -> None:
     await world.reconcile()
-    known = world.run.context.cluster.node_metrics["n1"]
+    cached = world.run.context.cluster.node_metrics["n1"]
     node_metric.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": "another"}})
-    assert world.run.context.cluster.node_metrics["n1"] == known
-    node_metric.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": known.uid}})
+    assert world.run.context.cluster.node_metrics["n1"] == cached
+    node_metric.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": cached.uid}})
     assert "n1" not in world.run.context.cluster.node_metrics
 
 

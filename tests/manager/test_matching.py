@@ -122,15 +122,15 @@ def test_strategy_does_not_depend_on_nodes_reconciled_before(
 
 
 def test_large_edit_builds_a_strategy_for_kinds_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, built = Counted(matches), Counted(from_json)
-    monkeypatch.setattr(matching, "matches", asked)
+    requested, built = Counted(matches), Counted(from_json)
+    monkeypatch.setattr(matching, "matches", requested)
     monkeypatch.setattr(merge, "from_json", built)
     (change,) = compare(_large(50), _large(60), SETTINGS)
     assert len(change.nodes) == NODES
-    assert asked.calls <= 2 * NODES
+    assert requested.calls <= 2 * NODES
     assert built.calls <= 2 * ENTRIES
     assert on_nodes(_large(50), ((setting.name, setting.labels) for setting in SETTINGS)) == ()
-    assert asked.calls <= 3 * NODES
+    assert requested.calls <= 3 * NODES
 
 
 def _in(*values: str, key: str = "pool", operator: str = "In") -> dict[str, Any]:
@@ -169,7 +169,7 @@ def test_live_nodes_that_match_two() -> None:
     assert config is not None
     nodes = [(f"n{i}", {"zone": "a", "hostname": f"n{i}", **({"gpu": "y"} if i % 2 else {})}) for i in range(14)]
     result = on_nodes(config, nodes)
-    assert [str(each) for each in result] == [
+    assert [str(entry) for entry in result] == [
         (
             "nodeConfigs[2] zone-a matches 7 nodes (n1, n11, n13, n3, n5 and 2 more) too, "
             "but nodeConfigs[0] gpu comes first and applies there"
@@ -183,12 +183,12 @@ def test_groups_are_what_each_node_has(
     before: dict[str, Any], after: dict[str, Any], nodes: list[tuple[dict[str, str], dict[str, str]]]
 ) -> None:
     old, new = _config(before), _config(after)
-    known = [NodeMetadata(f"n{i}", *node) for i, node in enumerate(nodes)]
-    changes = compare(old, new, known)
+    cached = [NodeMetadata(f"n{i}", *node) for i, node in enumerate(nodes)]
+    changes = compare(old, new, cached)
     changed = {name: change.fields for change in changes for name in change.nodes}
     assert len(changed) == sum(len(change.nodes) for change in changes)
     assert len({repr(change.fields) for change in changes}) == len(changes)
-    for node in known:
+    for node in cached:
         was, becomes = (effective_strategy(config, node.labels, node.annotations) for config in (old, new))
         assert (node.name in changed) == (was.strategy != becomes.strategy)
         for field in changed.get(node.name, ()):

@@ -272,7 +272,7 @@ def test_running_mid_pods_keep_their_requests(
 ) -> None:
     """What admitted Mid pods request stays on the Node, as far as it has that; what is missing is the deficit."""
     result = calculate(inputs)
-    amounts = [each and Amounts(each[0], each[1] * GIB) for each in (calculated, desired, deficit)]
+    amounts = [entry and Amounts(entry[0], entry[1] * GIB) for entry in (calculated, desired, deficit)]
     assert [result.calculated, result.desired, result.deficit] == amounts
     assert ("mode is shadow: calculated, but not published" in result.notes) is inputs.strategy.shadow
 

@@ -39,7 +39,7 @@ def _both(cores: int) -> tuple[str, str]:
 
 
 def _report(case: Json, **ages: Any) -> Json:  # noqa: ANN401 - arguments of report
-    usage, system, reclaimable, mid = (_both(case[each]) for each in ("usage", "system", "reclaimable", "mid_usage"))
+    usage, system, reclaimable, mid = (_both(case[entry]) for entry in ("usage", "system", "reclaimable", "mid_usage"))
     return report(usage=usage, system=system, reclaimable=reclaimable, mid=mid, **ages)
 
 
@@ -78,8 +78,8 @@ def _formula(case: Mapping[str, Any], unit: int) -> Any:  # noqa: ANN401 - an in
     if case["policy"] == "designMixed":
         return min(min(reclaimable, threshold) + max(allocatable - prod, 0), allocatable)
     usable = allocatable + case["kubelet"] * unit - max(system, case["kubelet"] * unit)
-    own = min(case["mid_usage"], case["mid"]) * unit
-    unused = max(usable - (case["usage"] * unit - system - own), 0)
+    local = min(case["mid_usage"], case["mid"]) * unit
+    unused = max(usable - (case["usage"] * unit - system - local), 0)
     return min(reclaimable + max(usable - prod, 0) * case["unallocated"] // 100, unused, threshold)
 
 
@@ -89,8 +89,8 @@ def test_formula_of_the_documentation(case: Json) -> None:
     for resource, unit in ((Resource.CPU, 1000), (Resource.MEMORY, 2**30)):
         expected, mid = _formula(case, unit), case["mid"] * unit
         assert result.calculated[resource] == expected
-        kept = min(mid, (case["allocatable"] + case["kubelet"]) * unit) if case["shrink"] == "floor" else 0
-        assert (result.desired or Amounts())[resource] == max(expected, kept)
+        stored = min(mid, (case["allocatable"] + case["kubelet"]) * unit) if case["shrink"] == "floor" else 0
+        assert (result.desired or Amounts())[resource] == max(expected, stored)
         assert result.deficit[resource] == max(mid - expected, 0)
 
 
@@ -147,7 +147,7 @@ def test_gap_in_report_never_publishes_more(case: Json, data: st.DataObject, age
 def test_one_usage_does_not_stand_in_for_another(gap: tuple[Any, ...], full: tuple[str, str], cpu: int) -> None:
     """Of 16 cores 9 are in use by the classes, 4 of them by the system; a usage less must not make unused more."""
     metric = report(usage=_both(9), system=_both(4), reclaimable=_both(20), mid=("0", "0"))
-    usage, system = (resources(*_both(int(each))) for each in full)
+    usage, system = (resources(*_both(int(entry))) for entry in full)
     metric["status"]["nodeMetric"] = {"nodeUsage": usage, "systemUsage": system}
     machine = node(cpu="16", memory="16Gi")
     assert calculate(node_inputs(machine, metric, midUnallocatedPercent=100)).calculated.cpu == cpu * 1000

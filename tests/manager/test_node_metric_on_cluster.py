@@ -320,5 +320,5 @@ async def test_what_the_parser_accepts_is_accepted(cluster: Cluster) -> None:
             matches = node_metric.ManagedFields.from_object(answer).matches(body)
             return "" if matches else f"stored as {json.dumps(answer['spec'])}: {json.dumps(body['spec'])}"
 
-        wrong = [each for each in await asyncio.gather(*(applied(body) for body in bodies)) if each]
+        wrong = [entry for entry in await asyncio.gather(*(applied(body) for body in bodies)) if entry]
     assert not wrong, f"{len(wrong)} of {len(bodies)}, such as {wrong[0][:2000]}"

@@ -178,7 +178,9 @@ def _parsed(text: str) -> ColocationConfig:
 
 
 def _notes(world: World) -> list[tuple[str, str]]:
-    events = [each for each in world.api.written("POST", "/events") if each["reason"].startswith("NodeStrategy")]
+    events = [
+        request for request in world.api.written("POST", "/events") if request["reason"].startswith("NodeStrategy")
+    ]
     return [(event["reason"], event["note"]) for event in events]
 
 

@@ -27,7 +27,7 @@ async def test_missing_classes_are_created(world: World) -> None:
         policy = "PreemptLowerPriority" if band == PriorityBand.PROD else "Never"
         assert (created["value"], created["preemptionPolicy"]) == (lowest, policy)
         assert is_headrooms(created)
-    assert {each.value for each in VALUES} == set(PRIORITY_CLASSES)
+    assert {value.value for value in VALUES} == set(PRIORITY_CLASSES)
 
 
 async def test_existing_class_stays_and_deleted_one_is_not_created_again(world: World) -> None:
@@ -48,8 +48,8 @@ async def test_only_the_leader_with_the_flag_creates_classes(world: World) -> No
     await ConfigReconciler(world.run).reconcile()
     plain = World()
     await ConfigReconciler(plain.run).reconcile()
-    for each in (world, plain):
-        assert not CLASSES & each.api.objects.keys()
+    for entry in (world, plain):
+        assert not CLASSES & entry.api.objects.keys()
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH"])

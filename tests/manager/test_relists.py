@@ -96,7 +96,7 @@ async def test_pods_go_in_slices(served: tuple[FakeServer, World], monkeypatch: 
     """So it is with those that are not on a list any more; the nodes that they were on are looked at."""
     server, world = served
     cluster, turns = world.run.context.cluster, _Turns()
-    put_pods(cluster, [PodInputs.from_object(each) for each in _listed(_pods(COUNT))["items"]])
+    put_pods(cluster, [PodInputs.from_object(item) for item in _listed(_pods(COUNT))["items"]])
     turns.watch(monkeypatch, type(cluster), "drop_pod")
     server.add("list", answer(_listed(_pods(6))))
     await _beside(turns, pods.follow(world.run), lambda: cluster.pod_count == 6)

@@ -59,10 +59,10 @@ class Right:
 
 def _all_rights(objects: list[dict[str, Any]]) -> list[Right]:
     return [
-        Right(each["metadata"].get("namespace", ""), group, resource, verb, tuple(rule.get("resourceNames", ())))
-        for each in objects
-        if each["kind"] in {"Role", "ClusterRole"}
-        for rule in each["rules"]
+        Right(item["metadata"].get("namespace", ""), group, resource, verb, tuple(rule.get("resourceNames", ())))
+        for item in objects
+        if item["kind"] in {"Role", "ClusterRole"}
+        for rule in item["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -70,8 +70,8 @@ def _all_rights(objects: list[dict[str, Any]]) -> list[Right]:
 
 
 def unused(granted: list[Right], requests: list[Request]) -> list[str]:
-    left = [each for each in granted if not any(each.is_used_by(request) for request in requests)]
-    return [str(each) for each in left if each.key not in EXCUSED]
+    left = [pod for pod in granted if not any(pod.is_used_by(request) for request in requests)]
+    return [str(entry) for entry in left if entry.key not in EXCUSED]
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +130,8 @@ def _story(stage: Stage) -> None:
     shadow = {"name": "shadow", "nodeSelector": {"matchLabels": {"trial": NAMESPACE}}, **PUBLISHED, "mode": "shadow"}
     stage.configure({"nodeConfigs": [shadow, *stage.config["nodeConfigs"]]})
     stage.add_node("story-shadow", trial=NAMESPACE)
-    kept = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{shadow_accounts.name_of('story-shadow')}"
-    eventually(lambda: "story-shadow" in stage.found(kept).get("data", {}), "the account is kept")
+    stored = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{shadow_accounts.name_of('story-shadow')}"
+    eventually(lambda: "story-shadow" in stage.found(stored).get("data", {}), "the account is kept")
     stage.configure("{")
     stage.expect_event("ColocationConfigInvalid", CONFIG_MAP)
     eviction = {"mode": "on", "afterSeconds": 0, "maxPerNodePerMinute": 10}

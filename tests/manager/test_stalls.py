@@ -108,7 +108,7 @@ class Cluster:
             self.reports(name, "4", 0.0)
             self.loop.call_at(STALL_AT - 2 + number * 1.1, self.reports, name, "2", STALL_AT)
         workers = Workers(self.run)
-        tasks = [asyncio.create_task(each) for each in (self.run.leader.run(), _tick(self.run))]
+        tasks = [asyncio.create_task(entry) for entry in (self.run.leader.run(), _tick(self.run))]
         tasks += [asyncio.create_task(workers.work()) for _ in range(8)]
         self.loop.call_at(STALL_AT, stall)
         await asyncio.sleep(STALL_AT - 10)
@@ -197,7 +197,7 @@ def test_silent_nodes_are_looked_at_again() -> None:
             add(name)
 
         workers = Workers(cluster.run)
-        tasks = [asyncio.create_task(each) for each in (cluster.run.leader.run(), workers.work(), _tick(cluster.run))]
+        tasks = [asyncio.create_task(entry) for entry in (cluster.run.leader.run(), workers.work(), _tick(cluster.run))]
         await asyncio.sleep(30)
         cluster.run.queue.add = count  # type: ignore[method-assign]
         await asyncio.sleep(DEGRADE_SECONDS)
@@ -208,7 +208,7 @@ def test_silent_nodes_are_looked_at_again() -> None:
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(wait())
     times = {name: [moment for moment, each in looked if each == name] for name in SILENT}
-    assert {len(each) for each in times.values()} <= {1, 2}
+    assert {len(time) for time in times.values()} <= {1, 2}
     assert max(sum(moment == each for each, _ in looked) for moment, _ in looked) <= 2
 
 

@@ -49,11 +49,11 @@ def replicas(stage: Stage, nodes: list[str], tmp_path: Path) -> Iterator[tuple[M
             stage.expect_cpu(node, "4k")
         yield leader, standby
     finally:
-        for each in made:
-            each.send(signal.SIGCONT)
-            each.stop(signal.SIGKILL)
-    for each in made:
-        assert "Traceback" not in each.said()
+        for entry in made:
+            entry.send(signal.SIGCONT)
+            entry.stop(signal.SIGKILL)
+    for made_object in made:
+        assert "Traceback" not in made_object.said()
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def load(stage: Stage, nodes: list[str]) -> Iterator[None]:
 
 def _writes(stage: Stage, replica: Manager) -> list[Request]:
     named = [request for request in stage.requests() if request.writes and f"({replica.name}_" in request.agent]
-    return [each for each in named if each.resource != "leases" and each.code < 400]
+    return [entry for entry in named if entry.resource != "leases" and entry.code < 400]
 
 
 def _wrote(stage: Stage, replica: Manager, after: datetime) -> Callable[[], bool]:
@@ -92,7 +92,7 @@ def _expect_hand_over(stage: Stage, old: Manager, new: Manager, since: datetime)
     first = min(write.at for write in _writes(stage, new) if write.at > since)
     before = _writes(stage, old)
     assert before
-    late = [each for each in before if each.at >= first]
+    late = [entry for entry in before if entry.at >= first]
     assert not late, late
     return (first - since).total_seconds()
 
@@ -130,10 +130,10 @@ def test_leader_hands_over(stage: Stage, nodes: list[str], replicas: tuple[Manag
     leader, standby = replicas
     with load(stage, nodes):
         eventually(_wrote(stage, leader, datetime.now(UTC)), "the leader writes")
-        asked, began = datetime.now(UTC), time.monotonic()
+        requested, began = datetime.now(UTC), time.monotonic()
         assert leader.stop() == 0
         took = time.monotonic() - began
-        eventually(_wrote(stage, standby, asked), "the standby writes")
-    seconds = _expect_hand_over(stage, leader, standby, asked)
+        eventually(_wrote(stage, standby, requested), "the standby writes")
+    seconds = _expect_hand_over(stage, leader, standby, requested)
     print(f"SIGTERM of the leader: it ended after {took:.1f} s, the standby's first write came after {seconds:.1f} s")
     assert "Stopped" in leader.said().splitlines()[-1]

@@ -24,15 +24,15 @@ QUERIES: Final = [
 
 def test_queries_ask_for_what_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every metric and label of every query, and of what the reader may choose, is exported by a service."""
-    known = exported(monkeypatch)
-    wrong = [f"{where}: {each}" for where, query in QUERIES for each in missing(query, known)]
+    cached = exported(monkeypatch)
+    wrong = [f"{where}: {gap}" for where, query in QUERIES for gap in missing(query, cached)]
     for name, dashboard in ALL.items():
         for variable in dashboard["templating"]["list"][1:]:
             query = variable["query"] if isinstance(variable["query"], str) else variable["query"]["query"]
             metric, label = query.removeprefix("label_values(").removesuffix(")").split(", ")
-            wrong += [f"{name}: ${variable['name']}: {each}" for each in missing(f'{metric}{{{label}=""}}', known)]
+            wrong += [f"{name}: ${variable['name']}: {item}" for item in missing(f'{metric}{{{label}=""}}', cached)]
         (annotation,) = dashboard["annotations"]["list"]
-        wrong += [f"{name}: {each}" for each in missing(annotation["expr"], known)]
+        wrong += [f"{name}: {entry}" for entry in missing(annotation["expr"], cached)]
     assert not wrong, "\n".join(wrong)
 
 
@@ -99,9 +99,9 @@ def test_data_source_is_chosen(name: str) -> None:
 def test_dashboards_find_each_other() -> None:
     """The five have addresses and titles of their own, and a tag by which the links between them are made."""
     made = ALL.values()
-    assert len({each["uid"] for each in made}) == len({each["title"] for each in made}) == 5
-    assert all(each["tags"] == each["links"][0]["tags"] for each in made)
-    assert all(len(each["uid"]) <= 40 for each in made)  # Grafana takes no longer ones
+    assert len({item["uid"] for item in made}) == len({element["title"] for element in made}) == 5
+    assert all(made_object["tags"] == made_object["links"][0]["tags"] for made_object in made)
+    assert all(len(entry["uid"]) <= 40 for entry in made)  # Grafana takes no longer ones
 
 
 def test_links_of_nodes_lead_to_the_node() -> None:

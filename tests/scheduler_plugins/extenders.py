@@ -165,12 +165,12 @@ class Extender:
 
     def quiet(self) -> None:
         """Wait until kube-scheduler asks no more: it tries a pod twice, as its own note in the status wakes it."""
-        name, seen = "request_seconds_count", [-1.0, float("inf")]
+        name, observed = "request_seconds_count", [-1.0, float("inf")]
 
         def calm() -> bool:
-            seen.append(self.metric(name))
+            observed.append(self.metric(name))
             time.sleep(3)  # its back-off is 1 s after the first attempt and 2 s after the second
-            return seen[-1] == seen[-2]
+            return observed[-1] == observed[-2]
 
         until(calm, "kube-scheduler asking no more")
 

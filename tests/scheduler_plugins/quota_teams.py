@@ -127,17 +127,17 @@ class Observed:
     @contextmanager
     def watching(cls, stage: Stage, *teams: Team) -> Iterator["Observed"]:
         """Watch until the end of the block; what happens in it is seen from the beginning."""
-        seen = cls(stage, frozenset(team.name for team in teams))
+        observed = cls(stage, frozenset(team.name for team in teams))
         changes = stage.cluster.api.watch("/api/v1/pods")
         for pod in next(changes)[1]["items"]:
-            seen._take("LISTED", pod)
-        thread = threading.Thread(target=seen._follow, args=(changes,), daemon=True)
+            observed._take("LISTED", pod)
+        thread = threading.Thread(target=observed._follow, args=(changes,), daemon=True)
         thread.start()
         try:
-            yield seen
+            yield observed
         finally:
-            seen._stop.set()
-            seen._nudge()
+            observed._stop.set()
+            observed._nudge()
             thread.join(120)
             assert not thread.is_alive(), "the watch does not end"
 

@@ -23,8 +23,8 @@ class World:
     def __init__(self, *items: Json) -> None:
         self.cache = ClusterCache(LoadRules(), {NAME: PLUGIN})
         self.cluster = quota_cluster(self.cache.freeze(NOW))
-        for each in (node("n1", cpu="4", **{GPU: "4"}), node("n2", cpu="4", **{GPU: "4"})):
-            self.cache.put_node(each)
+        for entry in (node("n1", cpu="4", **{GPU: "4"}), node("n2", cpu="4", **{GPU: "4"})):
+            self.cache.put_node(entry)
         self.put(*items)
 
     def put(self, *items: Json) -> None:
@@ -109,10 +109,10 @@ def test_pods_on_their_way_take_room() -> None:
 )
 def test_hold_ends(change: Any) -> None:  # noqa: ANN401 - something that happens
     world = World(pod("h", "a", {"cpu": "4"}, hold=HOLD))
-    asked = pod("p", "b", {"cpu": "1"})
-    assert world.reasons(asked, "n1") == [ROOM_HELD]
+    requested = pod("p", "b", {"cpu": "1"})
+    assert world.reasons(requested, "n1") == [ROOM_HELD]
     change(world)
-    assert world.reasons(asked, "n1") == [None]
+    assert world.reasons(requested, "n1") == [None]
 
 
 def test_reasons_are_named_without_nodes() -> None:

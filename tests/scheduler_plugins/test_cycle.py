@@ -91,14 +91,14 @@ def test_failure_names_the_plugin() -> None:
 
 
 def test_calls_are_observed() -> None:
-    seen: list[tuple[str, str, bool]] = []
+    observed: list[tuple[str, str, bool]] = []
     cycle = Cycle(
         [Enabled("r", 1, Refuser("", "")), Enabled("b", 1, Broken())],
-        lambda name, step, _seconds, failed: seen.append((name, step, failed)),
+        lambda name, step, _seconds, failed: observed.append((name, step, failed)),
     )
     with pytest.raises(PluginError):
         cycle.filter(POD, WORLD.nodes("a"))
-    assert seen == [("r", "filter", False), ("b", "filter", True)]
+    assert observed == [("r", "filter", False), ("b", "filter", True)]
 
 
 def test_rounding_happens_once() -> None:

@@ -57,14 +57,14 @@ def _soft_terms(count: int, expression: Json, each: int = 1) -> Json:
 
 
 def _of_pods(kind: str, when: str, count: int) -> Json:
-    terms: list[Json] = [{"topologyKey": f"key-{each}"} for each in range(count)]
+    terms: list[Json] = [{"topologyKey": f"key-{index}"} for index in range(count)]
     if when == SOFT:
         terms = [{"weight": 1, "podAffinityTerm": term} for term in terms]
     return {"affinity": {kind: {when: terms}}}
 
 
 def _spread(count: int) -> Json:
-    keys = [f"key-{each}" for each in range(count)]
+    keys = [f"key-{index}" for index in range(count)]
     return {
         "topologySpreadConstraints": [
             {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"} for key in keys
@@ -73,11 +73,13 @@ def _spread(count: int) -> Json:
 
 
 def _containers(count: int, **part: Any) -> list[Json]:  # noqa: ANN401 - JSON
-    return [{"name": f"c{each}", "resources": {"requests": {"cpu": f"{each + 1}m"}}, **part} for each in range(count)]
+    return [
+        {"name": f"c{index}", "resources": {"requests": {"cpu": f"{index + 1}m"}}, **part} for index in range(count)
+    ]
 
 
 def _tolerations(count: int) -> Json:
-    return {"tolerations": [{"key": f"t{each}", "operator": "Exists"} for each in range(count)]}
+    return {"tolerations": [{"key": f"t{index}", "operator": "Exists"} for index in range(count)]}
 
 
 ANSWERED: Final[dict[str, Json]] = {
@@ -94,7 +96,7 @@ ANSWERED: Final[dict[str, Json]] = {
     "containers": {"containers": _containers(250)},
     "init containers": {"initContainers": _containers(249, restartPolicy="Always")},
     "ports": {"containers": _containers(1, ports=[{"hostPort": each + 1} for each in range(250)])},
-    "amounts": {"overhead": {f"a.b/c{each}": "1" for each in range(999)}},
+    "amounts": {"overhead": {f"a.b/c{element}": "1" for element in range(999)}},
     "claims": {"resourceClaims": [{"name": f"c{each}"} for each in range(250)]},
     "volumes": {"volumes": [{"name": f"v{each}", "persistentVolumeClaim": {"claimName": "c"}} for each in range(250)]},
     "node selector": {"nodeSelector": {f"key-{each}": "value" for each in range(250)}},
@@ -163,12 +165,12 @@ def test_larger_pod_is_refused_by_its_field(extender: Extender, field: str) -> N
 
 def test_largest_labels(extender: Extender) -> None:
     item = _pod("labels", {})
-    item["metadata"]["annotations"] = {f"a-{each}": "x" * 100 for each in range(2_400)}
-    item["metadata"]["labels"] = {f"l-{each}": "x" for each in range(100)}
+    item["metadata"]["annotations"] = {f"a-{index}": "x" * 100 for index in range(2_400)}
+    item["metadata"]["labels"] = {f"l-{number}": "x" for number in range(100)}
     calls, result = _filtered(extender, item)
     assert result.names
     assert calls < MOST_CALLS
-    item["metadata"]["labels"] = {f"l-{each}": "x" for each in range(8_000)}
+    item["metadata"]["labels"] = {f"l-{entry}": "x" for entry in range(8_000)}
     _, result = _filtered(extender, item)
     assert set((result.unresolvable or {}).values()) == {
         "the pod cannot be read: metadata.labels: at most 100 items are allowed"

@@ -28,8 +28,8 @@ def _report(**parts: Any) -> NodeReport:  # noqa: ANN401 - as node_metric
 def _ledger(report: NodeReport | None, *pods: PodRequest, rules: LoadRules = RULES) -> NodeLedger:
     ledger = NodeLedger(rules)
     ledger.receive(report)
-    for one in pods:
-        ledger.assign(one, NOW)
+    for item in pods:
+        ledger.assign(item, NOW)
     return ledger
 
 

@@ -85,11 +85,11 @@ def test_only_nodes_in_question_are_compared() -> None:
     cache = ClusterCache(LoadRules(), {NAME: plugin})
     for name, cpu in (("a", "1"), ("b", "2"), ("c", "4")):
         cache.put_node(_node(name, {"cpu": cpu}))
-    snapshot, asked = cache.freeze(NOW), cache.read(pod())
+    snapshot, requested = cache.freeze(NOW), cache.read(pod())
     cycle = Cycle([Enabled(NAME, 1.0, plugin)])
-    assert cycle.score(asked, snapshot.select(["a", "b", "c"])[0]).tolist() == [0, 33, 100]
-    assert cycle.score(asked, snapshot.select(["b", "a"])[0]).tolist() == [100, 0]
-    assert plugin.score(asked, snapshot.select([])[0]).tolist() == []
+    assert cycle.score(requested, snapshot.select(["a", "b", "c"])[0]).tolist() == [0, 33, 100]
+    assert cycle.score(requested, snapshot.select(["b", "a"])[0]).tolist() == [100, 0]
+    assert plugin.score(requested, snapshot.select([])[0]).tolist() == []
 
 
 # Amounts
@@ -137,12 +137,12 @@ def test_nothing_overflows() -> None:
     ]
     for mode, sign in (("Most", 1), ("Least", -1)):
         result = _scores({"mode": mode, "resources": weights}, *nodes)
-        assert [each["raw"] for each in result] == [0, sign * 2**62, sign * INT64_MAX, sign * (2**53 + 1)]
+        assert [entry["raw"] for entry in result] == [0, sign * 2**62, sign * INT64_MAX, sign * (2**53 + 1)]
 
 
 def test_wide_spans_are_exact() -> None:
     raw = [0, INT64_MAX // 3, INT64_MAX // 100 * 99, INT64_MAX - 1, INT64_MAX]
-    assert normalised(np.array(raw, np.int64)).tolist() == [each * 100 // INT64_MAX for each in raw]
+    assert normalised(np.array(raw, np.int64)).tolist() == [entry * 100 // INT64_MAX for entry in raw]
 
 
 # Arguments

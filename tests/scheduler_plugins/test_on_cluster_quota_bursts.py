@@ -79,7 +79,7 @@ def burst(processes: list[Process], namespaces: list[Team], pods: int = PODS) ->
     try:
         for number, team in enumerate(namespaces):
             each = range(pods // len(namespaces))
-            team.create(*(team.pod(f"pod-{one}", SCHEDULERS[(one + number) % 2]) for one in each))
+            team.create(*(team.pod(f"pod-{entry}", SCHEDULERS[(entry + number) % 2]) for entry in each))
     finally:
         for process in processes:
             process.signal(signal.SIGCONT)
@@ -87,24 +87,24 @@ def burst(processes: list[Process], namespaces: list[Team], pods: int = PODS) ->
 
 def test_burst_stays_within_quotas(stage: Stage, pair: list[Team]) -> None:
     """Of 200 pods that two kube-schedulers place at once, as many are bound as quotas allow, and at no moment more."""
-    with scheduled(stage) as (_, processes), Observed.watching(stage, *pair) as seen:
+    with scheduled(stage) as (_, processes), Observed.watching(stage, *pair) as observed:
         burst(processes, pair)
-        until(lambda: sum(seen.used.values()) == TOTAL, lambda: f"all GPUs that are allowed in use: {seen}")
+        until(lambda: sum(observed.used.values()) == TOTAL, lambda: f"all GPUs that are allowed in use: {observed}")
         # What becomes free is used again, by whoever comes first, and no more than that.
         for turn in range(3):
-            before = seen.bindings
+            before = observed.bindings
             for team in pair:
                 team.delete(*sorted(team.bound())[turn :: len(MIN) + 1])
             until(
-                lambda before=before: seen.bindings > before and sum(seen.used.values()) == TOTAL,  # type: ignore[misc]
-                lambda: f"all GPUs that are allowed in use again: {seen}",
+                lambda before=before: observed.bindings > before and sum(observed.used.values()) == TOTAL,  # type: ignore[misc]
+                lambda: f"all GPUs that are allowed in use again: {observed}",
             )
         first, second = pair
         second.clear()
-        until(lambda: seen.used[first.name] == MAX[first.name], lambda: f"{first.name} using its max: {seen}")
-    assert not seen.broken
-    assert seen.most_together == TOTAL
-    assert all(seen.most[name] <= MAX[name] for name in MAX), seen.most
+        until(lambda: observed.used[first.name] == MAX[first.name], lambda: f"{first.name} using its max: {observed}")
+    assert not observed.broken
+    assert observed.most_together == TOTAL
+    assert all(observed.most[name] <= MAX[name] for name in MAX), observed.most
 
 
 def refused(namespaces: list[Team]) -> bool:
@@ -117,17 +117,17 @@ def refused(namespaces: list[Team]) -> bool:
 @pytest.mark.long
 def test_killed_extender_keeps_quotas(stage: Stage, pair: list[Team]) -> None:
     """The extender is killed, and back before the pods are bound that it answered for: not one is bound too many."""
-    with scheduled(stage, slow=True) as (extender, processes), Observed.watching(stage, *pair) as seen:
+    with scheduled(stage, slow=True) as (extender, processes), Observed.watching(stage, *pair) as observed:
         burst(processes, pair, FEW)
-        until(lambda: seen.bindings, "a pod being bound")
+        until(lambda: observed.bindings, "a pod being bound")
         extender.kill()
-        assert sum(seen.used.values()) < TOTAL  # others are on their way: to bind all of them takes nine seconds
+        assert sum(observed.used.values()) < TOTAL  # others are on their way: to bind all of them takes nine seconds
         extender.restart()
-        until(lambda: sum(seen.used.values()) == TOTAL, lambda: f"all GPUs that are allowed in use: {seen}")
+        until(lambda: sum(observed.used.values()) == TOTAL, lambda: f"all GPUs that are allowed in use: {observed}")
         until(lambda: refused(pair), "all others being refused")
-    assert not seen.broken
-    assert seen.most_together == TOTAL
-    assert all(seen.most[name] <= MAX[name] for name in MAX), seen.most
+    assert not observed.broken
+    assert observed.most_together == TOTAL
+    assert all(observed.most[name] <= MAX[name] for name in MAX), observed.most
 
 
 def test_restart_with_a_backlog_blocks_for_seconds(stage: Stage, pair: list[Team]) -> None:

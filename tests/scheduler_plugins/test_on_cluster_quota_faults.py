@@ -117,22 +117,22 @@ class Scene:
         assert not self.seen.broken
 
     def evictions(self) -> list[str]:
-        asked = audited(self.stage.cluster, '"subresource":"eviction"', f'"name":"{self.name}-')
-        return [entry["objectRef"]["name"] for entry in asked if entry["responseStatus"]["code"] == 201]
+        requested = audited(self.stage.cluster, '"subresource":"eviction"', f'"name":"{self.name}-')
+        return [entry["objectRef"]["name"] for entry in requested if entry["responseStatus"]["code"] == 201]
 
 
 @contextmanager
 def scene(stage: Stage, quotas: list[Team], name: str, flags: Sequence[str]) -> Iterator[Scene]:
     lender, borrower = quotas
-    filling = [borrower.pod(f"{name}-{each}", SCHEDULER, node=stage.nodes[each % NODES]) for each in range(2 * HALF)]
+    filling = [borrower.pod(f"{name}-{index}", SCHEDULER, node=stage.nodes[index % NODES]) for index in range(2 * HALF)]
     for pod in filling:
         pod["metadata"]["finalizers"] = [LINGER]
     borrower.create(*filling)
     until(lambda: all("startTime" in pod["status"] for pod in borrower.read().values()), "the borrower's pods running")
     extender = stage.add_extender(f"extender-{name}", profile(plugins=[PLUGIN]), module=FAULTY, flags=flags)
     extender.wait()
-    with Observed.watching(stage, lender, borrower) as seen:
-        result = Scene(stage, name, lender, borrower, extender, seen)
+    with Observed.watching(stage, lender, borrower) as observed:
+        result = Scene(stage, name, lender, borrower, extender, observed)
         serve(stage, extender)
         try:
             yield result
@@ -157,15 +157,15 @@ def serve(stage: Stage, extender: Extender) -> None:
 @pytest.mark.parametrize("moment", [HELD, EVICTED, TERMINATING, GONE])
 def test_killed_extender_goes_on(stage: Stage, quotas: list[Team], moment: str) -> None:
     """Killed between a hold and the binding, the extender goes on: nobody leaves twice, the room is not lost."""
-    with scene(stage, quotas, f"killed-{moment}", DIES.get(moment, [])) as given:
-        given.nomination()
-        hold = given.reach(moment)
+    with scene(stage, quotas, f"killed-{moment}", DIES.get(moment, [])) as inputs:
+        inputs.nomination()
+        hold = inputs.reach(moment)
         if moment not in DIES:
-            given.extender.kill()
-        given.extender.command = [word for word in given.extender.command if word not in (DIES_HELD, DIES_EVICTED)]
-        given.extender.restart()
-        given.process.signal(signal.SIGCONT)
-        given.finish(given.extender, hold)
+            inputs.extender.kill()
+        inputs.extender.command = [word for word in inputs.extender.command if word not in (DIES_HELD, DIES_EVICTED)]
+        inputs.extender.restart()
+        inputs.process.signal(signal.SIGCONT)
+        inputs.finish(inputs.extender, hold)
 
 
 @contextmanager
@@ -198,16 +198,16 @@ def test_next_leader_goes_on(stage: Stage, quotas: list[Team], moment: str) -> N
     """The leader dies, or leads no more, between a hold and the binding: the next one goes on, nobody leaves twice."""
     named = f"--leader-lease={stage.name}/{SCHEDULER}"
     flags = [named, "--leader-identity=one", *DIES.get(moment, [])]
-    with lease(stage) as leading, scene(stage, quotas, f"next-{moment}", flags) as given:
+    with lease(stage) as leading, scene(stage, quotas, f"next-{moment}", flags) as inputs:
         other = stage.add_extender(
             f"extender-other-{moment}", profile(plugins=[PLUGIN]), flags=[named, "--leader-identity=two"]
         )
         other.wait()
-        given.nomination()
-        hold = given.reach(moment)
+        inputs.nomination()
+        hold = inputs.reach(moment)
         leading["holder"] = "two_x"
-        given.process.signal(signal.SIGCONT)
+        inputs.process.signal(signal.SIGCONT)
         serve(stage, other)
-        given.finish(other, hold)
+        inputs.finish(other, hold)
         other.process.stop()
         stage.extenders.remove(other)

@@ -36,8 +36,8 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
         stage.add(NAME, profile(plugins=[{**CAPACITY_SCHEDULING, "args": arguments}]))
         stage.wait()
         yield stage
-        for each in PRIORITIES:
-            priorities.remove(cluster, each)
+        for priority in PRIORITIES:
+            priorities.remove(cluster, priority)
 
 
 def standing(used: int, runs: str = "", waits: str = "") -> tuple[int, int, set[str], set[str]]:
@@ -67,13 +67,13 @@ class Scene:
         until(lambda: int(time.time()) > second, "the next second")
 
     def reach(self, **wanted: tuple[int, int, set[str], set[str]]) -> None:
-        seen: Json = {}
+        observed: Json = {}
 
         def there() -> bool:
-            seen.update({name: _stands(self.teams[name]) for name in wanted})
-            return seen == wanted
+            observed.update({name: _stands(self.teams[name]) for name in wanted})
+            return observed == wanted
 
-        until(there, lambda: f"{wanted} instead of {seen}; evicted: {self.evicted()}")
+        until(there, lambda: f"{wanted} instead of {observed}; evicted: {self.evicted()}")
 
     def stay(self, **wanted: tuple[int, int, set[str], set[str]]) -> None:
         """See that teams have this, and still have it when kube-scheduler and the controller have looked again."""
@@ -98,7 +98,7 @@ class Scene:
         def notes() -> list[str]:
             path = f"/apis/events.k8s.io/v1/namespaces/{self.teams[team].name}/events"
             about = [
-                each for each in self.stage.cluster.api.get(path)["items"] if each["regarding"].get("name") == name
+                item for item in self.stage.cluster.api.get(path)["items"] if item["regarding"].get("name") == name
             ]
             return [f"{event['reason']}: {event.get('note', '')}" for event in about]
 
@@ -175,7 +175,7 @@ def test_second_story(stage: Stage) -> None:
 # Pods as large as the API server allows
 
 NODES, PODS, MOST = 100, 24, 2
-TOLERATIONS: Final[list[Json]] = [{"key": f"t{each}", "operator": "Exists"} for each in range(24_000)]
+TOLERATIONS: Final[list[Json]] = [{"key": f"t{index}", "operator": "Exists"} for index in range(24_000)]
 """The other fields that may be large: `test_largest_pods.py`."""
 
 
@@ -203,8 +203,8 @@ def test_large_pods_of_one_tenant_leave_quotas_in_force(cluster: Cluster) -> Non
         team = made["small"]
         team.known(MOST, MOST)
         tolerations = [{"key": "pool", "operator": "Exists"}, *TOLERATIONS]
-        stage.create(*(stage.pod(f"large-{each}", name, tolerations=tolerations) for each in range(PODS)))
-        team.create(*(team.pod(f"small-{each}", name) for each in range(PODS)))
+        stage.create(*(stage.pod(f"large-{index}", name, tolerations=tolerations) for index in range(PODS)))
+        team.create(*(team.pod(f"small-{number}", name) for number in range(PODS)))
 
         def large() -> list[Json]:
             items: list[Json] = cluster.api.get(stage.path)["items"]

@@ -107,12 +107,12 @@ def test_threshold_holds_between_reports(stage: Stage, scheduler: str, holds: bo
 @pytest.mark.parametrize(("scheduler", "avoids"), [(SHIPPED, True), (PLAIN, False)])
 def test_silent_node_is_avoided(stage: Stage, scheduler: str, avoids: bool) -> None:  # noqa: FBT001 - a parameter
     """Story 4: a node whose agent stopped reporting is not used, with the reason in the event. Without, it is."""
-    silent, others = stage.nodes[0], stage.nodes[1:]
-    fill(stage, others, {}, otherwise=12)
+    silent, remaining = stage.nodes[0], stage.nodes[1:]
+    fill(stage, remaining, {}, otherwise=12)
     stage.report({silent: Usage(1)}, since=200)
     stage.seen()
     where = set(stage.place(*(stage.pod(f"pod-{number}", scheduler) for number in range(3))))
-    assert where <= (set(others) if avoids else {silent})
+    assert where <= (set(remaining) if avoids else {silent})
     if avoids:
         stage.create(stage.pod("stuck", scheduler, affinity=among(silent)))
         stage.refused("stuck", "node(s) nodeMetric expired")

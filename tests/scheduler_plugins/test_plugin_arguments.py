@@ -71,9 +71,9 @@ def test_provider_is_told() -> None:
     spec = _plugin(UPSTREAM).provider()
     assert spec is not None
     assert spec.watcher_address == "http://127.0.0.1:2020"
-    given = {"metricProvider": {"type": "SignalFx", "token": "t"}, "parity": True}
+    inputs = {"metricProvider": {"type": "SignalFx", "token": "t"}, "parity": True}
     expected = MetricProvider(type="SignalFx", token="t", insecure_skip_verify=False)  # noqa: S106 - none that opens anything
-    assert _plugin(given).provider() == ProviderSpec(expected, None, parity=True)
+    assert _plugin(inputs).provider() == ProviderSpec(expected, None, parity=True)
 
 
 @pytest.mark.parametrize(

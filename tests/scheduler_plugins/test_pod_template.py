@@ -68,7 +68,7 @@ def test_what_sets_pods_apart(change: Callable[[Json], None]) -> None:
 def test_shared_readings_are_of_the_pod() -> None:
     world = World()
     first, second = _pod("first"), _pod("second")
-    requests = [world.cache.read(each) for each in (first, second)]
+    requests = [world.cache.read(entry) for entry in (first, second)]
     assert [request.uid for request in requests] == ["uid-first", "uid-second"]
     assert requests[0].estimate == requests[1].estimate == (1000, 209715200)
     second["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
@@ -178,5 +178,5 @@ def test_follows_changes() -> None:
     assert groups.put(_node("b", zone="2")) == ids[1]
     assert groups.of(by_zone, ids).numbers.tolist() == [0, 1]
     groups.delete("a")
-    ids = np.array([groups.put(_node("c", zone="2")), ids[1], *(groups.put(_node(f"n{each}")) for each in range(9))])
+    ids = np.array([groups.put(_node("c", zone="2")), ids[1], *(groups.put(_node(f"n{index}")) for index in range(9))])
     assert groups.of(by_zone, ids).numbers.tolist() == [1, 1, *[2] * 9]

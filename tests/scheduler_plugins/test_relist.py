@@ -24,7 +24,9 @@ from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric,
 
 def test_relist_of_the_same_changes_nothing() -> None:
     world = World()
-    objects = [item for each in "abc" for item in (node(each), node_metric(each), pod(each, {"cpu": "1"}, node=each))]
+    objects = [
+        item for entry in "abc" for item in (node(entry), node_metric(entry), pod(entry, {"cpu": "1"}, node=entry))
+    ]
     world.put(*objects)
     before = world.nodes("a", "b", "c")
     recorded: list[str] = []
@@ -88,7 +90,7 @@ def _state(cache: ClusterCache, quotas: QuotaCluster, names: list[str]) -> list[
     nodes, unknown = cache.select(sorted(cache.nodes), NOW)
     ledgers = [sorted(ledger.pods) if (ledger := cache.ledger(name)) else [] for name in names]
     reports = [ledger.report is not None if (ledger := cache.ledger(name)) else False for name in names]
-    used = [quotas.ledger.used(each) for each in ("default", "other")]
+    used = [quotas.ledger.used(entry) for entry in ("default", "other")]
     return [list(nodes.names), unknown, nodes.tables[NAME].tobytes(), ledgers, reports, used, quotas.ledger.total_used]
 
 
@@ -108,9 +110,9 @@ def _some(lot: random.Random, names: list[str], pods: list[str]) -> dict[str, li
     reported = lot.sample(names, lot.randint(0, len(names)))
     bound = lot.sample(pods, lot.randint(0, len(pods)))
     return {
-        paths.NODES: [node(each, cpu=str(lot.randint(8, 64))) for each in nodes],
-        NODE_METRICS: [node_metric(each, cpu=str(lot.randint(1, 9))) for each in reported],
-        paths.PODS: [pod(each, {"cpu": f"{lot.randint(1, 9)}00m"}, node=lot.choice(names)) for each in bound],
+        paths.NODES: [node(entry, cpu=str(lot.randint(8, 64))) for entry in nodes],
+        NODE_METRICS: [node_metric(item, cpu=str(lot.randint(1, 9))) for item in reported],
+        paths.PODS: [pod(element, {"cpu": f"{lot.randint(1, 9)}00m"}, node=lot.choice(names)) for element in bound],
     }
 
 
@@ -118,22 +120,22 @@ def _some(lot: random.Random, names: list[str], pods: list[str]) -> dict[str, li
 @pytest.mark.usefixtures("impatient")
 async def test_any_relist_ends_in_what_there_is(seed: int) -> None:
     lot = random.Random(seed)  # noqa: S311 - it hides nothing
-    names, pods = [f"n{each}" for each in range(60)], [f"p{each}" for each in range(300)]
+    names, pods = [f"n{index}" for index in range(60)], [f"p{number}" for number in range(300)]
     api, (cache, quotas) = _Listed(lot), _world()
     api.objects, api.fails = _some(lot, names, pods), 0.3
     cluster = ClusterWatch(api, cache, lambda: NOW)
     following = asyncio.create_task(cluster.run())
-    asked = 0
+    requested = 0
     for _ in range(4):
         api.objects, api.lists = _some(lot, names, pods), {}
         # A list that began before is another's: the second that ends began with these objects.
         while min((api.lists.get(path, 0) for path in (paths.NODES, NODE_METRICS, paths.PODS)), default=0) < 3:
             await asyncio.sleep(0)
             if cluster.synced and lot.random() < 0.05:
-                incoming = cache.read(pod(f"asked{asked}", {"cpu": "1"}))
+                incoming = cache.read(pod(f"asked{requested}", {"cpu": "1"}))
                 cache.charge(incoming, lot.sample(names, 3), NOW)
                 cache.select(names, NOW)
-                asked += 1
+                requested += 1
         for uid in list(cache.in_flight):
             cache.release(uid)
         assert _state(cache, quotas, names) == _state(*_fed(api.objects), names)

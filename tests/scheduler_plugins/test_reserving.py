@@ -105,8 +105,8 @@ def test_clock_that_is_set_ends_nothing(step: float) -> None:
 
 def test_extender_goes_by_a_steady_clock() -> None:
     parts = assemble(load([], {}), ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"))
-    asked = parts.cache.read(pod("p"))
-    parts.cache.charge(asked, ["n1"], NOW)
+    requested = parts.cache.read(pod("p"))
+    parts.cache.charge(requested, ["n1"], NOW)
     for step in (-86_400.0, 86_400.0):
         parts.cache.freeze(NOW + step)
-        assert asked.uid in parts.cache.in_flight
+        assert requested.uid in parts.cache.in_flight

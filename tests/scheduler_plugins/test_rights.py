@@ -39,13 +39,13 @@ def _key(right: Right) -> str:
 
 
 def unused(granted: list[Right], requests: list[Request]) -> list[str]:
-    left = [each for each in granted if not any(each.is_used_by(request) for request in requests)]
-    return [str(each) for each in left if _key(each) not in EXCUSED]
+    left = [pod for pod in granted if not any(pod.is_used_by(request) for request in requests)]
+    return [str(entry) for entry in left if _key(entry) not in EXCUSED]
 
 
 def _own(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The account, the extender's own roles and their bindings: not those of the cluster's kube-scheduler."""
-    return [each for each in objects if each["metadata"]["name"] == ACCOUNT]
+    return [item for item in objects if item["metadata"]["name"] == ACCOUNT]
 
 
 @pytest.fixture(scope="module")

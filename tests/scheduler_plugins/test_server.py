@@ -89,7 +89,7 @@ def test_refusal_has_reasons(ask: Ask, site: Site) -> None:
 def test_prioritize_answers(ask: Ask) -> None:
     status, reply = ask("prioritize", ["hot", "new", "a"], pod(priority=5500))
     assert status == 200
-    assert [(each["Host"], each["Score"]) for each in reply] == [("hot", 49), ("new", 0), ("a", 89)]
+    assert [(entry["Host"], entry["Score"]) for entry in reply] == [("hot", 49), ("new", 0), ("a", 89)]
 
 
 def test_preempt_answers(site: Site) -> None:

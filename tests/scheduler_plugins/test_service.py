@@ -99,7 +99,7 @@ def test_changed_pod_is_read_anew() -> None:
 def _many(count: int) -> Json:
     item = pod()
     item["spec"]["containers"] = [
-        {"name": f"c{each}", "resources": {"requests": {"cpu": f"{each + 1}m"}}} for each in range(count)
+        {"name": f"c{index}", "resources": {"requests": {"cpu": f"{index + 1}m"}}} for index in range(count)
     ]
     return item
 
@@ -116,9 +116,9 @@ def _odd(**metadata: object) -> Json:
         (_odd(labels=5), "metadata.labels"),
         (_many(4500), "spec.containers: at most 250 items are allowed"),
         (pod(initContainers=_many(251)["spec"]["containers"]), "spec.initContainers: at most 250 items are allowed"),
-        (pod(nodeSelector={f"{each}": "x" * 1000 for each in range(70)}), "spec.nodeSelector: 70551 of"),
+        (pod(nodeSelector={f"{index}": "x" * 1000 for index in range(70)}), "spec.nodeSelector: 70551 of"),
         (
-            pod(overhead={f"a.b/{each}": "1" for each in range(1001)}),
+            pod(overhead={f"a.b/{number}": "1" for number in range(1001)}),
             "spec.overhead: at most 1000 items are allowed",
         ),
         (pod(affinity={"podAntiAffinity": "x"}), "spec.affinity.podAntiAffinity: must be object, got str"),
@@ -146,8 +146,8 @@ def test_bound_pod_of_many_containers_is_load() -> None:
 
 def test_weighted_draws_the_winner() -> None:
     world = _cluster(a="60", b="10", c="10")
-    asked = _ask(pod("p", {"cpu": "1"}), "a", "b", "c")
-    scores = dict(zip(asked.names, _extender(world, Mode.WEIGHTED).prioritize(asked).tolist(), strict=True))
+    requested = _ask(pod("p", {"cpu": "1"}), "a", "b", "c")
+    scores = dict(zip(requested.names, _extender(world, Mode.WEIGHTED).prioritize(requested).tolist(), strict=True))
     (favourite,) = world.cache.in_flight["uid-p"].names
     (other,) = {"b", "c"} - {favourite}
     assert scores[favourite] == scores[other] + 1

@@ -96,7 +96,7 @@ async def test_odd_objects_do_no_harm(monkeypatch: pytest.MonkeyPatch, bad: Json
 
 
 async def test_large_pod_counts_with_what_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:
-    many = {f"a.b/{each}": "1" for each in range(5000)}
+    many = {f"a.b/{index}": "1" for index in range(5000)}
     large = pod("p", {**many, "cpu": "2", "memory": "1Gi"}, {**many, "cpu": "3"}, node="a", overhead={"cpu": "1"})
     looked_at = []
 
@@ -117,14 +117,14 @@ async def test_large_pod_counts_with_what_is_usual(monkeypatch: pytest.MonkeyPat
 
 
 async def test_large_report_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    windows = [{"duration": f"{each}s", "usage": {"avg": {"resources": {"cpu": "1"}}}} for each in range(1001)]
-    kinds = [{"duration": "5m", "usage": {f"p{each}": {"resources": {"cpu": "1"}} for each in range(1001)}}]
+    windows = [{"duration": f"{index}s", "usage": {"avg": {"resources": {"cpu": "1"}}}} for index in range(1001)]
+    kinds = [{"duration": "5m", "usage": {f"p{element}": {"resources": {"cpu": "1"}} for element in range(1001)}}]
     larger = [node_metric("a", cpu="2") for _ in range(5)]
-    larger[0]["status"]["podsMetric"] = [pod_metric(f"p{each}") for each in range(1001)]
+    larger[0]["status"]["podsMetric"] = [pod_metric(f"p{number}") for number in range(1001)]
     larger[1]["status"]["nodeMetric"]["aggregatedNodeUsages"] = windows
     larger[2]["status"]["nodeMetric"]["aggregatedNodeUsages"] = kinds
-    larger[3]["status"]["conditions"] = [{"type": str(each), "status": "True"} for each in range(1001)]
-    larger[4]["status"]["prediction"] = {"classes": [{"name": str(each)} for each in range(1001)]}
+    larger[3]["status"]["conditions"] = [{"type": str(entry), "status": "True"} for entry in range(1001)]
+    larger[4]["status"]["prediction"] = {"classes": [{"name": str(item)} for item in range(1001)]}
     for large in larger:
         listed = Relisted([node_metric("a", cpu="1"), node_metric("b", cpu="1")])
         reports: list[Change] = [listed, Changed("MODIFIED", large)]
@@ -137,8 +137,8 @@ async def test_large_report_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None
 
 async def test_large_node_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     resources, taints = node("a", cpu="9"), node("a", cpu="9")
-    resources["status"]["allocatable"] |= {f"a.b/{each}": "1" for each in range(1001)}
-    taints["spec"] = {"taints": [{"key": str(each), "effect": "NoSchedule"} for each in range(1001)]}
+    resources["status"]["allocatable"] |= {f"a.b/{index}": "1" for index in range(1001)}
+    taints["spec"] = {"taints": [{"key": str(number), "effect": "NoSchedule"} for number in range(1001)]}
     for large in (resources, taints):
         world = World()
         changes: list[Change] = [Relisted([node("a", cpu="1"), node("b")]), Changed("MODIFIED", large)]

@@ -39,8 +39,8 @@ def _body(**keys: object) -> bytes:
     ],
 )
 def test_names_are_read(body: bytes, names: list[str]) -> None:
-    asked = parse(body)
-    assert (asked.pod["metadata"]["name"], list(asked.names)) == ("p", names)
+    requested = parse(body)
+    assert (requested.pod["metadata"]["name"], list(requested.names)) == ("p", names)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_bad_body_is_named(body: bytes, says: str) -> None:
 
 
 def test_reply_has_go_names() -> None:
-    asked = Arguments(pod(), ["a", "b", "c"])
-    reply = json.loads(filter_reply(FilterResult(["a"], {"b": "x"}, {"c": "y"}), asked))
+    requested = Arguments(pod(), ["a", "b", "c"])
+    reply = json.loads(filter_reply(FilterResult(["a"], {"b": "x"}, {"c": "y"}), requested))
     assert reply == {
         "Nodes": None,
         "NodeNames": ["a"],
@@ -157,13 +157,13 @@ def test_bad_victims_are_named(body: bytes, says: str) -> None:
 
 def test_preemption_is_answered_with_uids() -> None:
     """The answer is always of uids. kube-scheduler rejects a node without a victim, so there is none."""
-    asked = Preemption(pod(), {"a": Victims(("u",), 2), "b": Victims(())})
-    assert json.loads(preempt_reply(asked.victims, asked)) == {
+    requested = Preemption(pod(), {"a": Victims(("u",), 2), "b": Victims(())})
+    assert json.loads(preempt_reply(requested.victims, requested)) == {
         "NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u"}], "NumPDBViolations": 2}}
     }
-    assert preempt_reply({}, asked) == b'{"NodeNameToMetaVictims":{}}'
+    assert preempt_reply({}, requested) == b'{"NodeNameToMetaVictims":{}}'
     with pytest.raises(ValueError, match="not sent: z"):
-        preempt_reply({"z": Victims(("u",))}, asked)
+        preempt_reply({"z": Victims(("u",))}, requested)
 
 
 def test_errors_are_json() -> None:

@@ -72,9 +72,9 @@ def admit(cluster: Cluster) -> Iterator[Admit]:
 
 def test_restricted_is_enough(pods: dict[str, Json], admit: Admit) -> None:
     """Manager, scheduler, the hook and the test of helm run where only `restricted` pods may."""
-    others = {name: spec for name, spec in pods.items() if name != "headroom-agent"}
-    assert others.keys() >= {"headroom-manager", "headroom-scheduler", "headroom-uninstall", "headroom-doctor"}
-    assert {name: admit("restricted", spec) for name, spec in others.items()} == dict.fromkeys(others, "")
+    remaining = {name: spec for name, spec in pods.items() if name != "headroom-agent"}
+    assert remaining.keys() >= {"headroom-manager", "headroom-scheduler", "headroom-uninstall", "headroom-doctor"}
+    assert {name: admit("restricted", spec) for name, spec in remaining.items()} == dict.fromkeys(remaining, "")
 
 
 @pytest.mark.parametrize("level", EXCEPTIONS)
@@ -84,7 +84,7 @@ def test_exceptions_of_the_agent(pods: dict[str, Json], admit: Admit, level: str
     assert f'violates PodSecurity "{level}:latest"' in objection
     # Reasons are separated by commas outside of parentheses, each with its details in a pair of them.
     reasons = re.sub(r"\([^()]*\)", "", objection.partition(':latest": ')[2])
-    assert sorted(one.strip() for one in reasons.split(",")) == sorted(EXCEPTIONS[level])
+    assert sorted(entry.strip() for entry in reasons.split(",")) == sorted(EXCEPTIONS[level])
     assert admit("privileged", pods["headroom-agent"]) == ""
 
 

@@ -177,8 +177,8 @@ def server_side_apply(stored: Json | None, body: Json, manager: str, subresource
     if entry is None:
         entry = {**mine, "fieldsV1": {}}
         entries.append(entry)
-    others = [each["fieldsV1"] for each in entries if each is not entry]
-    _remove(result, entry["fieldsV1"], fields, others)
+    remaining = [item["fieldsV1"] for item in entries if item is not entry]
+    _remove(result, entry["fieldsV1"], fields, remaining)
     entry["fieldsV1"] = fields
     _set(result, {**body, "metadata": {**body["metadata"]}})
     return result

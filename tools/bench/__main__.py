@@ -1,4 +1,4 @@
-"""`python -m tools.bench [NAME ...]`: run the benchmarks and print what they measured beside budget and reference.
+"""`python -m tools.bench [NAME ...]`: run the benchmarks; print measurement, budget and reference.
 
 Without a name, all of them. Each is a process of its own and prints Markdown on its end; progress goes to stderr.
 """
@@ -26,8 +26,8 @@ _END_SECONDS: Final = 60.0
 class Part:
     """A benchmark that runs in a process of its own."""
 
-    group: str  # the name of a group stands for all of its parts
-    title: str  # what it measures
+    group: str  # the name of a group selects all of its parts
+    title: str  # the measured quantity
     minutes: float  # about how long it takes on two CPUs that do nothing else
     function: str  # module:function below `tools.bench`, of `quick`, that yields rows and tables
     cluster: bool = False  # whether it starts a dev cluster
@@ -65,15 +65,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0, 1 when a part failed, 2 for wrong use.
     """
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
-    known = f"parts ({', '.join(PARTS)}) or groups of them ({', '.join(_groups())})"
-    parser.add_argument("names", nargs="*", metavar="NAME", help=known)
+    cached = f"parts ({', '.join(PARTS)}) or groups of them ({', '.join(_groups())})"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=cached)
     parser.add_argument("--only", action="append", default=[], metavar="NAME,NAME", help="the same, in one word")
     parser.add_argument("--quick", action="store_true", help="smallest sizes, to see that they run")
     parser.add_argument("--list", action="store_true", help="list the parts with their times, and end")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # one part, in this process
     options = parser.parse_args(arguments)
     try:
-        parts = _chosen([*options.names, *(word for given in options.only for word in given.split(",") if word)])
+        parts = _chosen([*options.names, *(word for inputs in options.only for word in inputs.split(",") if word)])
     except ValueError as error:
         parser.error(str(error))
     if options.here:
@@ -97,18 +97,18 @@ def _groups() -> list[str]:
 
 
 def _chosen(words: Iterable[str]) -> list[str]:
-    """Return the parts that names of parts and groups stand for, in order; all of them without a name.
+    """Return the parts that names of parts and groups select, in order; all of them without a name.
 
     Raises:
         ValueError: a name is neither; the message has all that there are.
     """
-    given = set(words)
-    if unknown := sorted(given - {*PARTS, *_groups()}):
+    inputs = set(words)
+    if unknown := sorted(inputs - {*PARTS, *_groups()}):
         raise ValueError(
             f"no benchmark named {', '.join(unknown)}: choose from {', '.join(PARTS)}, "
             f"or from the groups {', '.join(_groups())}"
         )
-    return [name for name, part in PARTS.items() if not given or name in given or part.group in given]
+    return [name for name, part in PARTS.items() if not inputs or name in inputs or part.group in inputs]
 
 
 def _run(name: str, *, quick: bool) -> bool:

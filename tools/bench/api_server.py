@@ -31,7 +31,7 @@ class Run:
     pods: int
 
     def name(self) -> str:
-        """Return what the run is called in a table."""
+        """Return the run's name in a table."""
         return f"{self.component}, {self.mode}, {self.placement}, {self.kind}, {self.pods:,} pods"
 
     def objects(self) -> Callable[[int], bytes]:
@@ -74,14 +74,14 @@ class Server:
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": _OBJECTS.get(name, [])})
         verbs = ["get", "list", "watch", "patch"]
         kinds = [
-            {"name": each, "singularName": each, "kind": each, "namespaced": each == "configmaps", "verbs": verbs}
-            for each in _LISTED
+            {"name": entry, "singularName": entry, "kind": entry, "namespaced": entry == "configmaps", "verbs": verbs}
+            for entry in _LISTED
         ]
-        known: Json = {"/version": {}, "/api": {"versions": ["v1"]}, "/apis": {"groups": []}}
-        known["/api/v1"] = {"groupVersion": "v1", "resources": kinds}
+        cached: Json = {"/version": {}, "/api": {"versions": ["v1"]}, "/apis": {"groups": []}}
+        cached["/api/v1"] = {"groupVersion": "v1", "resources": kinds}
         if "/nodemetrics/" in request.path:
-            known[request.path] = {"metadata": {"name": name, "uid": "1", "generation": 1}, "spec": {}}
-        result = known.get(request.path)
+            cached[request.path] = {"metadata": {"name": name, "uid": "1", "generation": 1}, "spec": {}}
+        result = cached.get(request.path)
         return web.json_response(result or {"reason": "NotFound"}, status=200 if result is not None else 404)
 
     async def _watch(self, request: web.Request, name: str) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""What calls and processes cost: time by the clock and of the processor, and memory."""
+"""Costs of calls and processes: time by the clock and of the processor, and memory."""
 
 import json
 import time
@@ -19,7 +19,7 @@ WARM_UP: Final = 10  # calls that do not count, before those that do
 class Timings:
     """Times of the same call, by the clock and on the processor.
 
-    The second is what the call costs; the first also has what else the machine did meanwhile.
+    The second is what the call costs; the first includes other work of the machine.
     """
 
     clock: list[float] = field(default_factory=list)  # by the clock [s]
@@ -27,7 +27,7 @@ class Timings:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Time what is done inside."""
+        """Time the body."""
         began, began_processor = time.perf_counter(), time.thread_time()
         yield
         self.processor.append(time.thread_time() - began_processor)

@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class CountingServer:
-    """One NodeMetric, with the methods of a session with an API server."""
+    """A NodeMetric, with the methods of a session with an API server."""
 
     now: float = 0.0  # the simulated time [seconds since 1970]
     bodies: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -63,7 +63,7 @@ class CountingServer:
 
 
 def merged(before: Mapping[str, Any], patch: Mapping[str, Any]) -> Json:
-    """What a merge patch makes of an object (RFC 7386)."""
+    """Apply a merge patch to an object (RFC 7386)."""
     result = dict(before)
     for key, value in patch.items():
         if value is None:

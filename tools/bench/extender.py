@@ -1,4 +1,4 @@
-"""What the extender's own work costs with 5,000 nodes that report: filters, scores, changes, and answers over HTTP."""
+"""Costs of the extender's own work with 5,000 nodes that report: filters, scores, changes, and answers over HTTP."""
 
 import asyncio
 import gc
@@ -38,7 +38,7 @@ NODES, PODS_PER_NODE = 5000, 30
 QUICK_NODES = 20
 CALLS, QUICK_CALLS = 200, 3
 NOW: Final = 1_800_000_000.0
-SAMPLED: Final = 10  # of the nodes kube-scheduler asks about one in so many
+SAMPLED: Final = 10  # kube-scheduler requests one node in so many
 GO: Final = {"filter": "Go's LoadAware 3.1 ms on one thread", "score": "Go's LoadAware 3.9 ms on one thread"}
 REPORTS: Final = {30: "Go's LoadAware 31 us", 110: "Go's LoadAware 84 us"}
 _LENGTH: Final = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
@@ -55,7 +55,7 @@ class Work:
         for number in range(nodes):
             self.cache.put_node(fresh(made.node(number, NOW)))
         for number in range(nodes):
-            pods = [self.pod(each, number) for each in range(PODS_PER_NODE)]
+            pods = [self.pod(index, number) for index in range(PODS_PER_NODE)]
             for pod in pods:
                 self.cache.put_pod(pod, NOW)
             metric = {**made.node_metric(number), **made.usage_report(number, NOW)}
@@ -125,7 +125,7 @@ def _plugins(work: Work, calls: int) -> Iterator[Row]:
 
 
 def _changes(work: Work, calls: int) -> Iterator[Row]:
-    """What a change costs: to take it in, and to have it in the arrays."""
+    """The cost of a change: to apply it, and to have it in the arrays."""
     lot = np.random.default_rng(1)
     for pods, go in REPORTS.items():
         report = {**made.node_metric(0, 1, NOW), **made.report(1, NOW, pods)}

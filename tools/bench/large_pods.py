@@ -24,7 +24,7 @@ from tools.bench.machine import replayed
 from tools.bench.rows import ROOT, Row
 
 COMPONENTS: Final = {"extender": 64.0, "manager": 64.0, "agent": 16.0}
-"""What each may take above as many plain pods. [MiB]"""
+"""The budget of each program above as many plain pods. [MiB]"""
 AGENT_PODS: Final = 250
 PODS, QUICK_PODS = 400, 8
 _PROGRAMS: Final = {"extender": "scheduler_plugins", "manager": "manager", "agent": "agent"}
@@ -35,7 +35,7 @@ _REFUSALS: Final = ("cannot be understood", "is left out", "ERROR ")
 
 @dataclass(slots=True)
 class Result:
-    """What a program took."""
+    """The memory of a program."""
 
     rss: float = 0.0  # when all pods were read. [MiB]
     peak: float = 0.0  # [MiB]
@@ -86,7 +86,7 @@ async def _observed(run: Run, server: Server, process: asyncio.subprocess.Proces
 
 
 async def _idle(server: Server, pid: int) -> None:
-    """Wait until all pods were sent, and the process uses next to no processor any more."""
+    """Wait until all pods were sent, and the process is nearly idle."""
     await server.fed.wait()
     process, used = psutil.Process(pid), -math.inf
     while sum(process.cpu_times()[:2]) - used > _IDLE_SHARE * SETTLE_SECONDS:

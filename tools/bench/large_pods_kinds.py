@@ -24,7 +24,7 @@ PLACEMENTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A field with many items. In `item`, `@` stands for the pod's number and `#` for the item's."""
+    """A field with many items. In `item`, `@` is the pod's number and `#` the item's."""
 
     part: str  # metadata, spec or status
     field: str  # the field, with %s for the items

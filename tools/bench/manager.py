@@ -60,18 +60,18 @@ FIGURES: Final[Mapping[str, tuple[str, str, str, str]]] = {
     "load_cpu": ("load generator, CPU beside it", CORE, NONE, NONE),
     "other_cpu": ("everything else on the machine, CPU", CORE, NONE, NONE),
 }
-"""What each figure is, its unit, its budget at 5,000 nodes, and a reference."""
+"""Each figure, its unit, its budget at 5,000 nodes, and a reference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much to measure."""
+    """The amount of work to measure."""
 
     nodes: Sequence[int] = (500, 1000, 2000, 5000)  # numbers of nodes, one cluster each
     minutes: float = 1.0  # how long every node reports after the first minute
     pods: int = 4  # bound pods per node: making 150,000 takes an API server on two cores minutes
     settle_seconds: float = 0.0
-    """How long every Node may take, after that, to show what was reported last, increases included. [s]"""
+    """The time limit, after that, for every Node to show the last report, increases included. [s]"""
     minute_seconds: float = 60.0  # how long a minute is [s]
 
 
@@ -143,7 +143,7 @@ def _prepare(cluster: Cluster, count: int, pods: int) -> None:
     cluster.api.create_all([(f"/api/v1/namespaces/{NAMESPACE}/configmaps", config)])
     cluster.api.create_all(("/api/v1/nodes", made.node(number, now)) for number in range(count))
     cluster.api.create_all(
-        ("/api/v1/namespaces/default/pods", made.pod(each, number)) for number in range(count) for each in range(pods)
+        ("/api/v1/namespaces/default/pods", made.pod(index, number)) for number in range(count) for index in range(pods)
     )
 
 
@@ -199,10 +199,10 @@ def _loaded(cluster: Cluster, manager: _Manager, count: int, plan: Plan) -> Figu
     plane, figures = cluster.control_plane, Figures()
     processes = {"manager": manager.process, "load": load}
     processes |= {"apiserver": plane.apiserver.process, "etcd": plane.etcd.process}  # type: ignore[dict-item]
-    known = {name: process.pid for name, process in processes.items()}
-    before = CpuUsage.of(known)
+    cached = {name: process.pid for name, process in processes.items()}
+    before = CpuUsage.of(cached)
     for line in _lines(load, manager.process):
-        now = CpuUsage.of(known)
+        now = CpuUsage.of(cached)
         spent, took, before = now.since(before), now.at - before.at, now
         if line["phase"] == "steady":
             figures["manager_cpu_first"] = spent["manager"] / took * 100
@@ -222,16 +222,16 @@ def _loaded(cluster: Cluster, manager: _Manager, count: int, plan: Plan) -> Figu
 
 def _lines(load: Process, manager: Process) -> Iterator[dict[str, Any]]:
     """The load generator's lines as they come, to the last one; both programs must go on running until then."""
-    known = 0
+    cached = 0
     while True:
         lines = load.log.read_text(encoding="utf-8").split("\n")[:-1]  # whole ones
-        for text in lines[known:]:
+        for text in lines[cached:]:
             if text.startswith("{"):  # others are warnings
                 line: dict[str, Any] = json.loads(text)
                 yield line
                 if line["phase"] == "settled":
                     return
-        known = len(lines)
+        cached = len(lines)
         load.require_running()
         manager.require_running()
         time.sleep(0.1)

@@ -33,17 +33,17 @@ from tools.bench import objects as made
 HEARTBEATS = 5
 """A kubelet patches its Node's status every so many minutes when nothing changes; its Lease is renewed elsewhere."""
 AGENTS_PER_SECOND = 40  # at most so many agents of an installation begin to report: they start as their image arrives
-SETTLE_SECONDS = 30.0  # how long what was reported last may take until it is published
+SETTLE_SECONDS = 30.0  # time limit until the last report is published
 SHARE = 0.1  # of the reports that go one level down, and as many that go one up
 
 
 @dataclass(slots=True)
 class _Node:
-    """What a node reported, and what it shows. Times are of one clock. [s]"""
+    """A node's report and its published amount. Times are of one clock. [s]"""
 
     level: int = made.LEVELS // 2
     reported: int | None = None  # reclaimable CPU of the last report that was taken [milli-cores]
-    published: int | None = None  # what the Node shows [milli-cores]
+    published: int | None = None  # the published amount [milli-cores]
     expected: str = ""  # "first" or "decrease" while the number must appear at once
     answered: float | None = None  # when the API server took the report
     seen: float | None = None  # when the Node showed it
@@ -63,7 +63,7 @@ class Load:
         self._changed, self._tasks = asyncio.Event(), set[asyncio.Task[None]]()
 
     async def run(self) -> None:
-        """Report once, then once a minute for some minutes, evenly spread; print what came of it."""
+        """Report once, then once a minute for some minutes, evenly spread; print the results."""
         options, minute = self._options, self._options.minute_seconds
         watching = asyncio.create_task(self._watch())
         await self._changed.wait()
@@ -88,7 +88,7 @@ class Load:
         await asyncio.gather(watching, *running, *self._tasks, return_exceptions=True)
 
     def _behind(self) -> int:
-        """Return how many Nodes do not show what was reported last, be it less or more."""
+        """Return how many Nodes do not show the last report."""
         return sum(node.reported is not None and node.published != node.reported for node in self._nodes)
 
     async def _settle(self, missing: Callable[[], int]) -> None:

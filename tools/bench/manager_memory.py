@@ -22,8 +22,8 @@ def measure(*, quick: bool = False) -> Iterator[Row]:
     for number in range(nodes):
         cluster.put_node(_identified(fresh(made.node(number, NOW)), f"node-{number}"), listed=True)
         cluster.put_node_metric(fresh(made.node_metric(number, number % made.LEVELS, NOW)), NOW, listed=True)
-        for each in range(PODS_PER_NODE):
-            cluster.put_pod(PodInputs.from_object(_identified(fresh(made.pod(each, number)), f"pod-{number}-{each}")))
+        for index in range(PODS_PER_NODE):
+            cluster.put_pod(PodInputs.from_object(_identified(fresh(made.pod(index, number)), f"pod-{number}-{index}")))
     took, (after, peak) = time.perf_counter() - began, memory_mib()
     yield Row(
         f"manager's cache of {nodes:,} nodes that report and {nodes * PODS_PER_NODE:,} pods: RSS",

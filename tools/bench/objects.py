@@ -58,10 +58,10 @@ def node(number: int, now: float, images: int = IMAGES) -> Json:
     registry = "registry.example/platform/services"
     listed = [
         {
-            "names": [f"{registry}/service-{each}@sha256:{each:064x}", f"{registry}/service-{each}:v1.{each}.0"],
-            "sizeBytes": 100_000_000 + each,
+            "names": [f"{registry}/service-{index}@sha256:{index:064x}", f"{registry}/service-{index}:v1.{index}.0"],
+            "sizeBytes": 100_000_000 + index,
         }
-        for each in range(images)
+        for index in range(images)
     ]
     labels = {"kubernetes.io/hostname": name(number), "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     labels |= {"node.kubernetes.io/instance-type": "large", "topology.kubernetes.io/zone": f"zone-{number % 3}"}
@@ -80,7 +80,7 @@ def pod(number: int, node_number: int) -> Json:
     container = {
         "name": "main",
         "image": f"registry.example/platform/services/service-{number % 30}:v1.0.0",
-        "env": [{"name": f"SETTING_{each}", "value": f"value-{each}"} for each in range(5)],
+        "env": [{"name": f"SETTING_{index}", "value": f"value-{index}"} for index in range(5)],
         "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}},
     }
     labels = {"app": f"service-{number % 30}", "koordinator.sh/priority-class": "koord-prod"}
@@ -115,10 +115,10 @@ def reclaimable(level: int) -> tuple[int, int]:
 def report(level: int, now: float, pods: int = REPORTED_PODS) -> Json:
     """Return an agent's merge patch of a NodeMetric's status, some 8 KiB.
 
-    Nothing else limits what is published, so that the Node has what is reclaimable.
+    Nothing else limits the published amount, so the Node has the reclaimable amount.
 
     Args:
-        level: What is reclaimable, see `reclaimable`.
+        level: The reclaimable amount, see `reclaimable`.
         now: The time of the report. [unix s]
         pods: How many pods it lists.
     """
@@ -129,21 +129,21 @@ def report(level: int, now: float, pods: int = REPORTED_PODS) -> Json:
     windows = [{"usage": statistics, "duration": f"{minutes}m0s"} for minutes in (5, 10, 30)]
     classes = [
         {
-            "name": each,
+            "name": entry,
             **{part: {"cpu": "1234m", "memory": "8589934592"} for part in ("usage", "mean", "stdev", "peak")},
             "evidence": {"samples": 4321, "spanSeconds": 86400},
         }
-        for each in ("prod", "mid", "batch", "free", "node", "sys")
+        for entry in ("prod", "mid", "batch", "free", "node", "sys")
     ]
     pods_metric = [
         {
-            "name": f"service-{each}-6d5f8-{each:05d}",
+            "name": f"service-{index}-6d5f8-{index:05d}",
             "namespace": "shop",
-            "podUsage": {"resources": {"cpu": f"{300 + each}m", "memory": str((1 << 30) + each)}},
+            "podUsage": {"resources": {"cpu": f"{300 + index}m", "memory": str((1 << 30) + index)}},
             "priority": "koord-prod",
             "qos": "LS",
         }
-        for each in range(pods)
+        for index in range(pods)
     ]
     return {
         "status": {

@@ -67,7 +67,7 @@ class _Agent:
     """A running agent."""
 
     process: subprocess.Popen[bytes]  # its process
-    log: Path  # what it says
+    log: Path  # its log file
 
     def cpu_seconds(self) -> float:
         """CPU time so far."""
@@ -86,15 +86,15 @@ class _Agent:
 @contextmanager
 def _agent(folder: Path, machine: Machine, flags: list[str]) -> Iterator[_Agent]:
     """An agent with a data directory of its own."""
-    own = Path(tempfile.mkdtemp(dir=folder))
-    common = [f"--host-root={machine.directory}", f"--data-dir={own}/data", "--listen=127.0.0.1:0"]
+    local = Path(tempfile.mkdtemp(dir=folder))
+    common = [f"--host-root={machine.directory}", f"--data-dir={local}/data", "--listen=127.0.0.1:0"]
     command = [sys.executable, "-m", "agent", *common, *flags]
     with (
-        (own / "log").open("wb") as log,
+        (local / "log").open("wb") as log,
         subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=log) as process,
     ):
         try:
-            yield _Agent(process, own / "log")
+            yield _Agent(process, local / "log")
         finally:
             process.terminate()
 

@@ -1,4 +1,4 @@
-"""What the predictions are worth: the default policy and every model, on recorded usage, judged as `backtest` says."""
+"""Quality of the predictions: the default policy and every model, on recorded usage, judged as by `backtest`."""
 
 import resource
 import time
@@ -24,7 +24,7 @@ MORE: Final = (
     "nsigma-v2:n=4",
     "recent-max:windowDays=3",
 )
-"""What is added to the models until there are as many policies as the time is stated for."""
+"""Policies added to the models, up to the number for which the time is stated."""
 POLICIES: Final = 12
 SPEED_BUDGET: Final = "<= 120 s"
 BUDGETS: Final = {
@@ -99,10 +99,10 @@ def _pooled(results: Sequence[Result]) -> list[Result]:
 def _rows(results: Sequence[Result], machines: int) -> Iterator[Row]:
     """The default policy beside its budgets, with Koordinator's rule and the oracle of the same run."""
     by_name = {result.policy: result for result in results}
-    own, rule, oracle = by_name[DEFAULT], by_name[KOORDINATOR], by_name[ORACLE]
-    least, most = BUDGETS.get((own.resource, machines), (NONE, NONE))
-    violation, savings = own.violation_percent.mean, own.savings_percent
-    where = f"default policy, {own.resource}, {machines} machines, horizon 24 h"
+    local, rule, oracle = by_name[DEFAULT], by_name[KOORDINATOR], by_name[ORACLE]
+    least, most = BUDGETS.get((local.resource, machines), (NONE, NONE))
+    violation, savings = local.violation_percent.mean, local.savings_percent
+    where = f"default policy, {local.resource}, {machines} machines, horizon 24 h"
     yield Row(
         f"{where}: violation, mean",
         f"{violation:.2f} %",

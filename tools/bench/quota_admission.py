@@ -1,4 +1,4 @@
-"""What admission by quotas costs per pod."""
+"""Cost of admission by quotas per pod."""
 
 import time
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ from tools.bench.rows import Row
 NODES, QUICK_NODES = (1000, 5000), (20,)
 CALLS, QUICK_CALLS = 200, 3
 NOW: Final = 1_800_000_000.0
-SAMPLED: Final = 20  # kube-scheduler asks about one node in so many, with the shipped 5 %
-CLAIMS: Final = (0, 50, 1000)  # how many pods wait with room held for them
-LENDER, BORROWER = 1, 0  # quotas of the pods that are asked about
+SAMPLED: Final = 20  # kube-scheduler requests one node in so many, with the shipped 5 %
+CLAIMS: Final = (0, 50, 1000)  # numbers of pending pods with reserved resources
+LENDER, BORROWER = 1, 0  # quotas of the requested pods
 
 Json = dict[str, Any]
 
@@ -40,14 +40,14 @@ class Work:
     def __init__(self, nodes: int) -> None:
         self.plugin = CapacityScheduling(max_missing=MaxMissing.INFINITE).defaulted()
         self.cache = ClusterCache(LoadRules(), {NAME: self.plugin})
-        kept = self.cache.plugin_states[NAME]
-        assert isinstance(kept, QuotaCluster)  # noqa: S101 - it is what the plugin made
-        self.cluster = kept
+        stored = self.cache.plugin_states[NAME]
+        assert isinstance(stored, QuotaCluster)  # noqa: S101 - the plugin made it
+        self.cluster = stored
         self.quotas = nodes // made.NODES_PER_QUOTA
         for number in range(nodes):
             self.put_node(fresh(made.node(number)))
         for number in range(self.quotas):
-            kept.put_quota(fresh(made.quota(number, NOW)))
+            stored.put_quota(fresh(made.quota(number, NOW)))
         for pod in made.pods(nodes, NOW):
             self.put_pod(fresh(pod))
         self.names = list(self.cache.nodes)
@@ -61,7 +61,7 @@ class Work:
         self.cache.put_pod(pod, NOW)
 
     def hold(self, count: int) -> None:
-        """Let so many pods wait with room held for them, each on a node of its own."""
+        """Add pending pods with reserved resources, each on a node of its own."""
         for number in range(count):
             pod = fresh(made.pod(f"holder-{number}", number % self.quotas, 0, "", NOW))
             hold = Hold(self.names[number % len(self.names)], NOW + 60)
@@ -91,8 +91,8 @@ def measure(*, quick: bool = False) -> Iterator[Row]:
     yield from _changes(work, calls)
 
 
-def asked(work: Work) -> dict[str, Json]:
-    """Pods that are asked about, by what becomes of them."""
+def requested_pods(work: Work) -> dict[str, Json]:
+    """Pods to request, by outcome."""
     return {
         "admitted": made.pod("admitted", LENDER, 0, "", NOW),
         "refused for max": made.pod("over-max", BORROWER, 1, "", NOW),
@@ -108,13 +108,13 @@ def _verdicts(work: Work, calls: int) -> Iterator[Row]:
     for count in CLAIMS:
         nominations = min(count, len(work.names))
         work.hold(nominations)
-        beside = f"{nominations:,} pods with room held"
-        for what, json_pod in asked(work).items():
+        beside = f"{nominations:,} pods with reservations"
+        for what, json_pod in requested_pods(work).items():
             pod = work.cache.read(json_pod)
             _check(what, work.plugin.pre_filter(pod, nodes))
             measured = timed(lambda pod=pod: work.plugin.pre_filter(pod, nodes), calls)  # type: ignore[misc]
             yield Row(f"admission, pod {what}, {beside}", str(measured))
-        pod = work.cache.read(asked(work)["admitted"])
+        pod = work.cache.read(requested_pods(work)["admitted"])
         measured = timed(lambda pod=pod: work.plugin.filter(pod, nodes), calls)  # type: ignore[misc]
         yield Row(f"holds on {len(nodes):,} nodes, {beside}", str(measured))
         work.release(nominations)
@@ -124,7 +124,7 @@ def _check(what: str, refusal: Refusal | None) -> None:
     """Raise unless a pod is refused, or not, as its title says.
 
     Raises:
-        AssertionError: what is measured is not what the line says.
+        AssertionError: the outcome differs from the line's title.
     """
     reason = "" if refusal is None else refusal.reason
     wanted = {"refused for max": "> max", "refused for the sum of min": "> sum of min"}.get(what, "")
@@ -138,7 +138,7 @@ def _requests(work: Work, calls: int) -> Iterator[Row]:
     for title, enabled in (("CapacityScheduling alone", [Enabled(NAME, 1.0, work.plugin)]), ("no plugin", [])):
         lot = np.random.default_rng(1)
         extender = Extender(work.cache, Cycle(enabled), Answering(), lambda: NOW, lot)
-        teams = [1 + 2 * (each % (work.quotas // 2)) for each in range(calls + WARM_UP)]
+        teams = [1 + 2 * (index % (work.quotas // 2)) for index in range(calls + WARM_UP)]
         turn = [made.pod(f"{title}-{each}", team, 0, "", NOW) for each, team in enumerate(teams)]
         requests = iter([Arguments(fresh(pod), some) for pod in turn])
         measured = timed(lambda: extender.filter(next(requests)), calls)  # noqa: B023 - called at once
@@ -148,13 +148,13 @@ def _requests(work: Work, calls: int) -> Iterator[Row]:
 
 
 def _changes(work: Work, calls: int) -> Iterator[Row]:
-    """What a change costs."""
-    events = [made.pod(f"new-{each}", each % work.quotas, 0, work.names[0], NOW) for each in range(calls + WARM_UP)]
+    """The cost of a change."""
+    events = [made.pod(f"new-{index}", index % work.quotas, 0, work.names[0], NOW) for index in range(calls + WARM_UP)]
     turn = iter([fresh(pod) for pod in events])
     bound = timed(lambda: work.cluster.put_pod(next(turn)), calls)
     yield Row("quotas, event of a pod that was bound", str(bound))
     gone = iter([str(pod["metadata"]["uid"]) for pod in events])
     deleted = timed(lambda: work.cluster.delete_pod(next(gone)), calls)
     yield Row("quotas, event of a pod that is gone", str(deleted))
-    changed = iter([fresh(made.quota(each % work.quotas, NOW)) for each in range(calls + WARM_UP)])
+    changed = iter([fresh(made.quota(number % work.quotas, NOW)) for number in range(calls + WARM_UP)])
     yield Row("event of a quota", str(timed(lambda: work.cluster.put_quota(next(changed)), calls)))

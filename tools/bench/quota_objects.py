@@ -1,7 +1,7 @@
 """The cluster of the quotas' benchmark: nodes of 8 GPUs, all in use; half of the quotas borrow, the others lend. Pure.
 
-Quotas come in pairs that share 80 GPUs, 40 of them guaranteed to each: the even one uses 48, its max, and the odd one
-32. A fifth of a quota comes to each node, twenty pods to a node: 8 with a GPU, 12 without.
+Quotas come in pairs that share 80 GPUs, 40 of them guaranteed to each: the first uses 48, its max, and the second
+32. Each node has a fifth of a quota, twenty pods to a node: 8 with a GPU, 12 without.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 def namespace(number: int) -> str:
-    """Of a quota."""
+    """The number of a quota."""
     return f"team-{number:04d}"
 
 

@@ -1,4 +1,4 @@
-"""How long an unschedulable pod waits until it is bound where others left, on a dev cluster with kwok nodes.
+"""Time from unschedulable to bound on evicted pods' resources, on a dev cluster with kwok nodes.
 
 All GPUs of the nodes are in use: by a namespace that borrows, or, for comparison, by pods of low priority that
 kube-scheduler's own preemption evicts.
@@ -23,7 +23,7 @@ LENDER, BORROWER, PLAIN = "lender", "borrower", "plain"
 PRIORITY: Final = "bench-high"
 OWN: Final = "default-scheduler"
 QUOTAS: Final = "/apis/scheduling.x-k8s.io/v1alpha1"
-GRACE_SECONDS: Final = 30  # kwok's pods end at once when they are told to
+GRACE_SECONDS: Final = 30  # kwok's pods end at once
 PATIENCE_SECONDS: Final = 120.0
 
 Json = dict[str, Any]
@@ -47,9 +47,9 @@ def part(*, quick: bool = False) -> Iterator[Row]:
             scheduler.process.stop()
             extender.process.stop()
         _fill(cluster, PLAIN, PLAIN, nodes)
-        own = _waits(cluster, PLAIN, (single, several), OWN, {"priorityClassName": PRIORITY})
+        local = _waits(cluster, PLAIN, (single, several), OWN, {"priorityClassName": PRIORITY})
     size = f"{nodes:,} nodes with {GPUS} GPUs each in use"
-    for what, waited, beside in zip(("one pod after another", f"{several} pods at once"), ours, own, strict=True):
+    for what, waited, beside in zip(("one pod after another", f"{several} pods at once"), ours, local, strict=True):
         ratio = f"; {median(waited) / median(beside):.1f} x its" if waited and beside else ""
         reference = f"kube-scheduler's own preemption: {_spread(beside)}"
         yield Row(f"unschedulable to bound, {what}, {size}", f"{_spread(waited)}{ratio}", reference=reference)

@@ -1,4 +1,4 @@
-"""What the choice of victims costs."""
+"""Cost of the choice of victims."""
 
 import time
 from collections.abc import Iterator

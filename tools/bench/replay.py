@@ -1,4 +1,4 @@
-"""A month of real machines, replayed from sample to Node: agent, NodeMetric, manager, and what the Nodes then have.
+"""A month of real machines, replayed from sample to Node: agent, NodeMetric, manager, and the Node's amounts.
 
 The machines of the trace in the repository are packed on 40 nodes at random, as in the backtest; some of these nodes
 are replayed. Prod pods request all of a node, so without Headroom nothing is left to publish. Time goes in steps of
@@ -34,8 +34,8 @@ SEED: Final = 0  # of the packing
 STEPS_PER_DAY, STEPS_PER_HOUR = 288, 12
 MINUTES_PER_STEP: Final = 5
 HORIZONS: Final = {"now": 0, "15 min": 3, "1 h": 12, "6 h": 72, "24 h": STEPS_PER_DAY}
-"""How far ahead it is asked what stays free. [steps]"""
-STATIC_PERCENT: Final = 60  # what the fixed share is: about what the predictions publish on average
+"""The horizon over which free amounts are compared. [steps]"""
+STATIC_PERCENT: Final = 60  # the fixed share: about the predictions' average
 DEFAULT, HARD = "default", "default, a hard month"
 
 Figures = dict[str, float]
@@ -46,7 +46,7 @@ def replay(node: Node, policies: Sequence[Policy], database: Path, problems: Map
 
     Args:
         node: The node.
-        policies: What is to be compared.
+        policies: The policies to compare.
         database: Where the agent keeps its samples.
         problems: What goes wrong by step: "restart" or "silent" of the agent, or "no api".
 
@@ -116,7 +116,7 @@ def score(node: Node, publisher: Publisher, resource: str) -> Figures:
 
 
 def _least(free: FloatArray, ahead: int) -> FloatArray:
-    """Return the least of what is free in each step and in so many after it, shape (T,)."""
+    """Return the least free amount in each step and in so many after it, shape (T,)."""
     padded = np.append(free, np.full(ahead, np.inf))
     least: FloatArray = np.lib.stride_tricks.sliding_window_view(padded, ahead + 1).min(axis=1)
     return least
@@ -132,7 +132,7 @@ def measure(*, quick: bool = False) -> Iterator[Table]:
         for result in pool.map(_scores, *zip(*jobs, strict=True)):
             for key, figures in result.items():
                 scores.setdefault(key, []).append(figures)
-    fleet = {key: _together(found) for key, found in scores.items()}
+    fleet = {key: _together(matches) for key, matches in scores.items()}
     head = [
         "resource",
         "policy",
@@ -159,7 +159,7 @@ def measure(*, quick: bool = False) -> Iterator[Table]:
 
 
 def _policies() -> list[Policy]:
-    """Return what is compared: the default policy, N-sigma, Koordinator's rule, and a fixed share."""
+    """Return the compared policies: the default policy, N-sigma, Koordinator's rule, and a fixed share."""
     plain = ResourceOverride()
     models = [
         Policy(name, PredictPolicy(model=name, parameters={}, cpu=plain, memory=plain))
@@ -197,14 +197,14 @@ def _nodes(count: int, days: float) -> list[Node]:
     machine = np.random.default_rng(SEED).permutation(len(names)) % MACHINES
     nodes = []
     for number in range(count):
-        own = [name for name, at in zip(names, machine, strict=True) if at == number]
+        local = [name for name, at in zip(names, machine, strict=True) if at == number]
         columns: dict[str, list[int]] = {
-            trace.resource: [trace.names.index(name) for name in own] for trace in (cpu, memory)
+            trace.resource: [trace.names.index(name) for name in local] for trace in (cpu, memory)
         }
         usage = {key: np.nan_to_num(traces[key].usage[:steps, places]) for key, places in columns.items()}
         limits = {key: traces[key].limits[places] * UNITS[key] for key, places in columns.items()}
         pods = []
-        for place, name in enumerate(own):
+        for place, name in enumerate(local):
             requests = {key: round(float(limits[key][place])) for key in limits}
             uid, workload = f"{number:04d}-{name}", f"replayed/StatefulSet/{name}"
             pods.append(PodRef(uid, "replayed", name, PriorityBand.PROD, QoS.LS, requests, requests, workload=workload))
@@ -215,7 +215,7 @@ def _nodes(count: int, days: float) -> list[Node]:
 def _together(scores: Sequence[Figures]) -> Figures:
     """Return the figures of all nodes: sums of amounts, means of the others."""
     sums = ("published", "used", "allocatable")
-    values = {key: np.array([each[key] for each in scores]) for key in scores[0]}
+    values = {key: np.array([score[key] for score in scores]) for key in scores[0]}
     return {
         key: float(result.sum()) if key in sums else float(np.nanmean(result)) if not np.isnan(result).all() else 0.0
         for key, result in values.items()

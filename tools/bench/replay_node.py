@@ -33,8 +33,8 @@ from tools.bench.counting import merged
 STEP_SECONDS: Final = 300.0
 TICKS: Final = (99.0, 199.0, 299.0)  # when the agent measures in a step [s]
 FIRST_TICKS: Final = (224.0, 299.0)  # the same in its first step: training begins a quarter of its interval later [s]
-SYSTEM: Final = {CPU: 0.1, MEMORY: float(1 << 29)}  # what the system uses [cores, bytes]
-RESERVED: Final = {CPU: 250, MEMORY: 1 << 30}  # what the node reserves for it: more than it needs [milli-cores, bytes]
+SYSTEM: Final = {CPU: 0.1, MEMORY: float(1 << 29)}  # the system's usage [cores, bytes]
+RESERVED: Final = {CPU: 250, MEMORY: 1 << 30}  # the node's reservation for it: more than it needs [milli-cores, bytes]
 UNITS: Final = {CPU: 1000, MEMORY: 1}  # milli-cores in a core, bytes in a byte
 _LOOKS: Final = 8  # looks of the manager in a row that still write; one or two are usual
 
@@ -43,7 +43,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A way to decide what is published."""
+    """A policy that decides the published amount."""
 
     name: str
     predict: PredictPolicy | None = None  # None is the default one
@@ -71,7 +71,7 @@ class Node:
         )
 
     def free(self, resource: str) -> FloatArray:
-        """Return what the pods leave of the allocatable amount, shape (T,). [milli-cores or bytes]"""
+        """Return the allocatable amount that the pods do not use, shape (T,). [milli-cores or bytes]"""
         left: FloatArray = self.resources.allocatable[resource] - self.usage[resource].sum(axis=1) * UNITS[resource]
         return left
 
@@ -83,7 +83,7 @@ class Node:
         """Follow nothing."""
 
     def collect(self, tick: Tick) -> CollectionResult:
-        """Return what is used in this step."""
+        """Return the usage in this step."""
         samples = []
         for name, usage in self.usage.items():
             used = usage[self.step].tolist()
@@ -93,7 +93,7 @@ class Node:
 
 
 class Agent:
-    """The agent of one node under several policies; what it learns depends on none of them."""
+    """The agent of one node under several policies; its history depends on none of them."""
 
     def __init__(self, node: Node, database: Path, policies: Sequence[PredictPolicy | None]) -> None:
         self._node, self._database = node, database
@@ -119,7 +119,7 @@ class Agent:
             raise RuntimeError(f"the agent failed in step {step}: {pipeline.failing}")
 
     def report(self, now: float) -> list[tuple[PredictPolicy | None, NodeReport | None]]:
-        """Return what the manager reads in the agent's report under each policy."""
+        """Return the manager's inputs from the agent's report under each policy."""
         pipeline, pods, wanted = self._running(), self._node.pods(), specs.default()
         trainer = pipeline.training.trainer
         usages = measured_usages(
@@ -164,8 +164,8 @@ class Publisher:
     def __init__(self, policy: Policy, node: Node) -> None:
         self.policy, resources = policy, node.resources
         amounts = {
-            what: {name: f"{amount}m" if name == CPU else str(amount) for name, amount in given.items()}
-            for what, given in (("capacity", resources.capacity), ("allocatable", resources.allocatable))
+            what: {name: f"{amount}m" if name == CPU else str(amount) for name, amount in inputs.items()}
+            for what, inputs in (("capacity", resources.capacity), ("allocatable", resources.allocatable))
         }
         self._node: Json = {"metadata": {"name": node.name}, "status": amounts}
         self._pods = [_pod_inputs(pod, node.name) for pod in node.present]
@@ -174,7 +174,7 @@ class Publisher:
         self._due: float | None = None
         self.api_up = True  # whether the API server takes writes
         self.written: list[tuple[float, int | None, int | None]] = []
-        """Every write: when, and what the Node has since then. [seconds since 1970, milli-cores, bytes]"""
+        """Every write: when, and the Node's amounts since then. [seconds since 1970, milli-cores, bytes]"""
 
     def reported(self, now: float, report: NodeReport | None) -> None:
         """Take the agent's report."""
@@ -182,12 +182,12 @@ class Publisher:
         self.look(now)
 
     def run_until(self, now: float) -> None:
-        """Look at what falls due before this moment."""
+        """Process the writes due before this moment."""
         while self._due is not None and self._due < now:
             self.look(self._due)
 
     def look(self, now: float) -> None:
-        """Calculate, and write what is due."""
+        """Calculate, and do the due writes."""
         for _ in range(_LOOKS):
             if not self._look_once(now):
                 return
@@ -208,15 +208,15 @@ class Publisher:
             return False
         self._node = {**self._node, **merged({"status": self._node["status"]}, publish.status_patch(decision.writes))}
         self._state = publish.state_after_writes(decision, now)
-        offers = publish.published_amounts(self._node)
-        self.written.append((now, offers[Resource.CPU].amount, offers[Resource.MEMORY].amount))
+        published = publish.published_amounts(self._node)
+        self.written.append((now, published[Resource.CPU].amount, published[Resource.MEMORY].amount))
         return True
 
     def published(self, times: FloatArray, resource: str) -> FloatArray:
-        """Return what the Node had at these times, shape (N,); 0 where it had nothing. [milli-cores or bytes]"""
+        """Return the Node's amounts at these times, shape (N,); 0 where it had nothing. [milli-cores or bytes]"""
         place = 1 if resource == CPU else 2
-        amounts = np.array([0.0, *(float(each[place] or 0) for each in self.written)])
-        shown: FloatArray = amounts[np.searchsorted([each[0] for each in self.written], times, side="right")]
+        amounts = np.array([0.0, *(float(entry[place] or 0) for entry in self.written)])
+        shown: FloatArray = amounts[np.searchsorted([request[0] for request in self.written], times, side="right")]
         return shown
 
 

@@ -19,7 +19,7 @@ from tools.bench.workload import CPUS, MEMORY_BYTES, PODS, Workload
 
 DAY = 86_400.0
 MIB, KIB = 1 << 20, 1 << 10
-TURNS = 50  # turns of the loop in which the publisher does what is due: far more than it takes
+TURNS = 50  # turns of the loop for the publisher's due work: far more than it takes
 
 
 class Reporting:
@@ -42,7 +42,7 @@ class Reporting:
         self._task: asyncio.Task[None] | None = None
 
     async def at(self, now: float) -> None:
-        """Let the publisher do what is due at this time."""
+        """Let the publisher do its due work."""
         self.server.now = now
         if self._task is None:
             self._task = asyncio.create_task(self._publisher.run())

@@ -1,4 +1,4 @@
-"""What benchmarks return: rows of figures beside budget and reference, tables of their own, and their Markdown."""
+"""Results of benchmarks: rows of figures beside budget and reference, tables of their own, and their Markdown."""
 
 import os
 import platform
@@ -19,7 +19,7 @@ _WITHIN: Final = {True: "yes", False: "no", None: ""}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A figure, and what it is to be compared with."""
+    """A figure, with its budget and reference."""
 
     what: str  # the thing that was measured, with its size
     measured: str  # the figure with its unit
@@ -42,7 +42,7 @@ class Row:
 class Table:
     """A table with columns of its own."""
 
-    title: str  # what it shows, in a sentence
+    title: str  # its content, in a sentence
     cells: Sequence[Sequence[str]]  # rows of cells; the first is the head
 
 

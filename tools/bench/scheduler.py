@@ -63,12 +63,12 @@ REFERENCES: Final = {
     (1000, WEIGHTED): "0.53 [0.45, 0.63], ranking only",
     (5000, WEIGHTED): "0.59 [0.57, 0.59], ranking only",
 }
-"""What a prototype with a hand-written server reached on another machine of two cores, by nodes and kind of mode."""
+"""Results of a prototype with a hand-written server on another machine of two cores, by nodes and kind of mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure."""
+    """The runs to measure."""
 
     nodes: Sequence[int] = NODES  # numbers of nodes
     rounds: int = ROUNDS
@@ -101,7 +101,7 @@ class Run:
     cpu_ms: Mapping[str, float]  # CPU time per pod of each process [ms]
     other: float  # CPU time of everything else on the machine, as a share of a core
     algorithm_ms: float | None  # what kube-scheduler's algorithm took per pod [ms]
-    extender: Mapping[str, float] = field(default_factory=dict)  # what the extender reports of itself, by name
+    extender: Mapping[str, float] = field(default_factory=dict)  # the extender's own metrics, by name
 
 
 def measure(plan: Plan) -> Iterator[Run]:
@@ -124,7 +124,7 @@ def measure(plan: Plan) -> Iterator[Run]:
             for number in range(plan.rounds):
                 for mode in plan.turn(number):
                     if time.monotonic() > deadline:
-                        _log(f"{MINUTES:g} minutes are over: no more runs")
+                        _log(f"{MINUTES:g} minutes are over: starting no further runs")
                         return
                     try:
                         run = _once(cluster, (count, number, mode), plan.pods)
@@ -185,8 +185,8 @@ def _once(cluster: Cluster, which: tuple[int, int, Mode], pods: int) -> Run:
         list(pool.map(lambda name: cluster.api.request("DELETE", f"{PATH}/{name}?gracePeriodSeconds=0"), names))
     cluster.api.create_all((PATH, pod) for pod in made.pending_pods(pods, scheduler_name()))
     plane = cluster.control_plane
-    known = {"apiserver": plane.apiserver.process, "etcd": plane.etcd.process}
-    pids = {name: process.pid for name, process in known.items() if process}
+    cached = {"apiserver": plane.apiserver.process, "etcd": plane.etcd.process}
+    pids = {name: process.pid for name, process in cached.items() if process}
     binds, running = Binds(cluster.api, pods), list[Program]()
     try:
         extender = None
@@ -219,7 +219,7 @@ class Binds:
     def __init__(self, api: ApiClient, wanted: int) -> None:
         self._api, self._path, self._wanted = api, f"{PATH}?fieldSelector=spec.nodeName!=", wanted
         self._changes = api.watch(self._path, PATIENCE_SECONDS, METADATA)
-        next(self._changes)  # what happens from here on is seen, whenever it is looked at
+        next(self._changes)  # later events are recorded until they are read
         self._deadline = time.monotonic() + PATIENCE_SECONDS
         self._times: dict[str, float] = {}  # when each pod was seen bound [s]
         self._usages: list[CpuUsage] = []  # at the first and at the last
@@ -308,7 +308,7 @@ def items(runs: Sequence[Run]) -> Iterator[Item]:
 
 def _cells(nodes: int, mode: Mode, found: Sequence[Run], runs: Sequence[Run]) -> list[str]:
     spent = [_median([run.cpu_ms[name] for run in found if name in run.cpu_ms]) for name in PROCESSES]
-    own = {key: [run.extender[key] for run in found if key in run.extender] for run in found for key in run.extender}
+    local = {key: [run.extender[key] for run in found if key in run.extender] for run in found for key in run.extender}
     return [
         f"{nodes:,}",
         mode.title,
@@ -318,7 +318,7 @@ def _cells(nodes: int, mode: Mode, found: Sequence[Run], runs: Sequence[Run]) ->
         _spread(_ratios(found, runs, SAMPLED), "{:.2f}"),
         _median([run.algorithm_ms for run in found if run.algorithm_ms is not None]),
         " / ".join(spent),
-        ", ".join(f"{key} {_median(values)}" for key, values in own.items()),
+        ", ".join(f"{key} {_median(values)}" for key, values in local.items()),
         _median([run.other * 100 for run in found]),
     ]
 
@@ -369,7 +369,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for run in measure(plan):
             runs.append(run)
     except (DevClusterError, OSError, KeyboardInterrupt) as error:
-        _log(f"no more runs: {error or 'interrupted'}")
+        _log(f"starting no further runs: {error or 'interrupted'}")
     print(f"{machine()}; {plan.pods} pods a run.\n\n{text(items(runs))}")
     return 0 if len(runs) == plan.runs else 1
 

@@ -1,6 +1,6 @@
 """`python -m tools.bench.scheduler_noop PORT NAMES`: an extender that decides nothing, on the HTTP server of ours.
 
-What it costs is what any extender costs: the floor under ours. It answers filters with the first NAMES names (0: all);
+Its cost is the minimum of any extender. It answers filters with the first NAMES names (0: all);
 `/counts` has how many names came in how many calls.
 """
 
@@ -20,20 +20,20 @@ async def run(port: int, short: int) -> None:
     counts: Counter[str] = Counter()
 
     def names(request: Request, verb: str) -> list[bytes]:
-        """Return the quoted names of a request, as they stand."""
+        """Return the quoted names of a request, unchanged."""
         start = request.body.rfind(KEY) + len(KEY)
-        given = request.body[start : request.body.index(b"]", start)].split(b",")
+        inputs = request.body[start : request.body.index(b"]", start)].split(b",")
         counts[f"{verb} calls"] += 1
-        counts[f"{verb} names"] += len(given)
-        return given
+        counts[f"{verb} names"] += len(inputs)
+        return inputs
 
     def filter_nodes(request: Request) -> Reply:
-        kept = b",".join(names(request, "filter")[: short or None])
-        return Reply(b'{"Nodes":null,"NodeNames":[' + kept + b"]" + TAIL)
+        stored = b",".join(names(request, "filter")[: short or None])
+        return Reply(b'{"Nodes":null,"NodeNames":[' + stored + b"]" + TAIL)
 
     def prioritize(request: Request) -> Reply:
-        given = names(request, "prioritize")
-        return Reply(b'[{"Host":' + b',"Score":0},{"Host":'.join(given) + b',"Score":0}]')
+        inputs = names(request, "prioritize")
+        return Reply(b'[{"Host":' + b',"Score":0},{"Host":'.join(inputs) + b',"Score":0}]')
 
     pages: dict[tuple[str, str], Page] = {
         ("POST", "/filter"): filter_nodes,

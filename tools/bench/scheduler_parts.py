@@ -1,4 +1,4 @@
-"""What runs beside the API server in the scheduler's benchmark: kube-scheduler and an extender, and their settings."""
+"""Programs beside the API server in the scheduler's benchmark: kube-scheduler and an extender, and their settings."""
 
 import dataclasses
 import json
@@ -30,12 +30,12 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How pods are scheduled in a run."""
+    """The scheduler configuration of a run."""
 
     kind: str  # NONE, NOTHING, SHORTLIST or WEIGHTED
     title: str = ""
-    names: int = 0  # how many names the do-nothing extender answers with; 0: all
-    percentage: int | None = None  # percentageOfNodesToScore; None: what the shipped configuration says
+    names: int = 0  # number of names that the no-op extender returns; 0: all
+    percentage: int | None = None  # percentageOfNodesToScore; None: the shipped value
 
 
 def configuration(mode: Mode, kubeconfig: str, url: str) -> Json:
@@ -48,10 +48,10 @@ def configuration(mode: Mode, kubeconfig: str, url: str) -> Json:
     (extender,) = result.pop("extenders")
     if mode.kind != NONE:
         scores = mode.kind == WEIGHTED or (mode.kind == NOTHING and not mode.names)
-        asked = {"prioritizeVerb": "prioritize", "weight": 1} if scores else {}
+        requested = {"prioritizeVerb": "prioritize", "weight": 1} if scores else {}
         # A machine that is busy with other things must not look like an extender that is away.
-        own = {"urlPrefix": url, "httpTimeout": "30s", "ignorable": False}
-        result["extenders"] = [{**extender, **own, **asked}]
+        local = {"urlPrefix": url, "httpTimeout": "30s", "ignorable": False}
+        result["extenders"] = [{**extender, **local, **requested}]
     return result
 
 

@@ -33,7 +33,7 @@ def measure(*, quick: bool = False) -> Iterator[Row]:
             with appends.one():
                 store.append(now, samples)
             store.maintain(now)
-        store.maintain(now, PATIENCE_SECONDS)  # what is under way
+        store.maintain(now, PATIENCE_SECONDS)  # the present step
         each, metrics = len(samples), {sample.metric for sample in samples}
         series = sum(len(store.windows(metric, last - WINDOW_SECONDS, last)) for metric in metrics)
         latest, old = Timings(), Timings()
@@ -65,7 +65,7 @@ def measure(*, quick: bool = False) -> Iterator[Row]:
 
 
 def _raw_chunk_bytes(database: Path) -> int:
-    """What the chunks of raw samples take, with their times. [bytes]"""
+    """Size of the chunks of raw samples, with their times. [bytes]"""
     times = "SELECT sum(length(times)) FROM blocks WHERE tier = 0"
     data = "SELECT sum(length(data)) FROM chunks WHERE block IN (SELECT id FROM blocks WHERE tier = 0)"
     with contextlib.closing(sqlite3.connect(database)) as connection:

@@ -1,4 +1,4 @@
-"""How long one training round takes: samples of one interval in, histograms and moments of everything up to date.
+"""Duration of a training round: samples of one interval in, histograms and moments of everything up to date.
 
 The store's query is not part of it (the reference leaves it out too).
 """
@@ -38,7 +38,7 @@ class NextInterval:
             self.content[metric] = {e: Series(ticks, row) for e, row in zip(self.entities, noise, strict=True)}
 
     def windows(self, metric: str, start: float, end: float) -> Mapping[str, Series]:
-        """The interval, whatever is asked."""
+        """The interval, for any argument."""
         del start, end
         return self.content[metric]
 

@@ -1,9 +1,9 @@
 """A simulated week of the agent with 110 pods: the real pipeline, store and publisher under a clock moved by hand.
 
-The days have a tick every 15 seconds, the first hour and the last five one every second, so that what is held in memory
+The days have a tick every 15 seconds, the first hour and the last five one every second: the data held in memory
 and kept raw is what a node has. A tenth of the pods is replaced every day, and 2,000 pods of jobs come and go a day. In
 the first hour and the last twelve the publisher reports to a server of our own, which takes merge patches and counts
-their bytes (of the last twelve). The disk is spared: the log is flushed every minute, what was learned is saved every
+their bytes (of the last twelve). The disk is spared: the log is flushed every minute, the checkpoint is saved every
 five.
 """
 
@@ -64,7 +64,7 @@ class SimulatedAgent:
         self._second = second
 
     def pass_until(self, second: int, *, reports: bool) -> None:
-        """Make a tick, reports when they are due, and what comes with the minute and the day."""
+        """Make a tick, reports when they are due, and the work of each minute and day."""
         now = START + second
         if second // DAY > self._second // DAY:
             self.workload.replace_some(PODS // 10)
@@ -112,7 +112,7 @@ def measure(*, quick: bool = False) -> Iterator[Row]:
         _, size = agent.sizes()
     what = f"after {end / DAY:g} simulated days, {PODS} pods, a tenth replaced, {SHORT_PODS_A_DAY:,} short pods a day"
     yield Row(f"database {what}", f"{size:.1f} MiB ({samples / 1e6:.1f} million samples)", "<= 256 MiB", value=size)
-    days = ", ".join(f"{each:.0f}" for each in by_day.values())
+    days = ", ".join(f"{entry:.0f}" for entry in by_day.values())
     measured = f"{rss:.0f} MiB, this benchmark included (day by day: {days} MiB)"
     yield Row(f"RSS {what}", measured, "<= 90 MiB", value=rss)
     yield from reports

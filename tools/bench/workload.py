@@ -1,4 +1,4 @@
-"""What 110 pods use, second by second: levels of the real traces in the repository, with noise of a second on top.
+"""Usage of 110 pods, second by second: levels of the real traces in the repository, with noise of a second on top.
 
 The traces have a value every five minutes. Between two of them the level moves in a straight line; around it CPU jumps
 (gamma noise, as of requests that come and go) and the memory of some pods wanders by pages.
@@ -21,13 +21,13 @@ CPUS = 32
 MEMORY_BYTES = 128 << 30
 PAGE = 4096
 NOISE_SHAPE = 8.0
-SHARE_THAT_MOVES = 0.2  # of the pods, whose memory changes in a second
+SHARE_THAT_MOVES = 0.2  # share of the pods, whose memory changes in a second
 THROTTLED_EVERY = 4  # one pod in so many has a CPU quota
 PRESSURE_EVERY = 10  # the pressure of each pod is read every so many ticks
 PRESSURES = ("cpu_some", "cpu_full", "memory_some", "memory_full", "io_some", "io_full")
 DAY_SECONDS = 86_400.0
 JOB_SECONDS = 90.0  # how long the pod of a job runs
-JOB_CPU, JOB_MEMORY = 0.2, float(48 << 20)  # what it uses [cores, bytes]
+JOB_CPU, JOB_MEMORY = 0.2, float(48 << 20)  # its usage [cores, bytes]
 BANDS = (*[PriorityBand.PROD] * 5, PriorityBand.MID, PriorityBand.MID, PriorityBand.BATCH, *[PriorityBand.NONE] * 2)
 
 
@@ -58,7 +58,7 @@ class Workload:
         traces.load.cache_clear()  # months of many machines, which would count as the agent's memory
         rows = zip(chosen, starts, cores, sizes, strict=True)
         turned = [(np.roll(one.cpu, -at) * core, np.roll(one.memory, -at) * size) for one, at, core, size in rows]
-        # Four bytes each: what the load takes counts as the agent's memory, too.
+        # Four bytes each: the load's memory counts as the agent's, too.
         self._cpu = np.array([cpu for cpu, _ in turned], dtype=np.float32)
         self._memory = np.array([memory * (1 << 30) for _, memory in turned], dtype=np.float32)
         del chosen, rows, turned, series
@@ -156,7 +156,7 @@ def _job(number: int) -> PodRef:
 class Collected:
     """A collector that measures the workload instead of a machine."""
 
-    workload: Workload  # what it measures
+    workload: Workload  # the workload
     start: float  # when the workload began [seconds since 1970]
 
     def collect(self, tick: Tick) -> CollectionResult:

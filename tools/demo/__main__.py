@@ -12,8 +12,8 @@ from tools.devcluster import CommandError, DevClusterError
 from tools.devcluster.packages import real_node_refusal
 
 
-def tell(story: Story) -> list[str]:
-    """Tell all steps. Returns what went wrong: the step that failed, if any; what follows it is not told."""
+def run(story: Story) -> list[str]:
+    """Run all steps. Return the step that failed, if any; later steps do not run."""
     for step in STEPS:
         story.narrator.heading(step.title)
         try:
@@ -58,7 +58,7 @@ def main() -> int:
             narrator.skipped(refusal)
         name = f"demo-{os.getpid()}" if once else "demo"
         with stage(name, narrator, real_node=not refusal) as story:
-            failed = tell(story)
+            failed = run(story)
             if not once:
                 stay(story)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""How Headroom comes to the demo's cluster: as the chart's pods on a real node, or as processes beside kwok nodes."""
+"""Installation of Headroom in the demo's cluster: the chart's pods on a real node, or processes beside kwok."""
 
 import sys
 import urllib.error

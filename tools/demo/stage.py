@@ -9,13 +9,13 @@ from tools.devcluster import Cluster, NodeTemplate
 
 HOT, COOL = "hot-0", "cool-1"
 LOADS = {"hot": "88%", "cool": "15%"}
-"""What each node uses at least, of its capacity; a recorded PlanetLab host's load comes on top."""
+"""The minimum usage of each node, as a share of its capacity; a recorded PlanetLab host's load is added."""
 ONLY_WHO_TOLERATES = ({"key": "headroom.dev/replayed", "value": "true", "effect": "NoSchedule"},)
 SHARED_MACHINE = {
     "node.koordinator.sh/reservation": '{"resources": {"cpu": "1", "memory": "3Gi"}}',
     "scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 0, "memory": 95}}',
 }
-"""The machine of the real node also runs the control plane and the replay: the node keeps room for them. Its CPU
+"""The machine of the real node also runs the control plane and the replay: the node reserves for them. Its CPU
 threshold is off: on two CPUs the start of its own pods may exceed it. The replayed nodes have the defaults."""
 
 

@@ -1,4 +1,4 @@
-"""The steps of the demo, in order. Each tells what it does, does it, and checks what came of it."""
+"""The steps of the demo, in order. Each step prints its purpose, acts, and checks the result."""
 
 import json
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from tools.demo.services import install_as_pods, install_as_processes
 from tools.demo.stage import COOL, HOT
 from tools.demo.story import MANIFESTS, MID_CPU, MID_MEMORY, NAMESPACE, StepFailed, Story, require
 
-MID_MILLI_CORES = 50  # what the Mid pod of manifests/mid.yaml requests
+MID_MILLI_CORES = 50  # request of the Mid pod of manifests/mid.yaml
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Step:
 
 
 def nodes(story: Story) -> None:
-    """The shown node is Ready, and two replayed ones beside it."""
+    """The shown node is Ready, and so are two replayed ones."""
     if story.on_real_node:
         story.narrator.say(
             "One real node (kubelet, containerd, runc), and two kwok nodes with load replayed from traces."
@@ -72,7 +72,7 @@ def enable(story: Story) -> None:
 
 
 def node_metric(story: Story) -> None:
-    """The agent's prediction becomes ready and stands in the NodeMetric."""
+    """The agent's prediction becomes ready and is in the NodeMetric."""
     node = story.node
 
     def ready() -> str | None:
@@ -144,12 +144,12 @@ def load_aware(story: Story) -> None:
 
 
 def top(story: Story) -> None:
-    """The operator's view: what is used, predicted and published, per node and per pod."""
-    seen = story.show_headroom("top", "nodes")
-    if story.node not in seen:
+    """The operator's view: usage, prediction and published amounts, per node and per pod."""
+    observed = story.show_headroom("top", "nodes")
+    if story.node not in observed:
         raise StepFailed(f"top nodes does not list {story.node}")
-    seen = story.show_headroom("top", "pods", "-A")
-    require("thrifty" in seen and "busy" in seen, "top pods does not list the Prod pods")
+    observed = story.show_headroom("top", "pods", "-A")
+    require("thrifty" in observed and "busy" in observed, "top pods does not list the Prod pods")
 
 
 STEPS = (
@@ -157,8 +157,8 @@ STEPS = (
     Step("Install Headroom", install),
     Step("Prod pods: one uses a fifth of its request, one all of it", prod_pods),
     Step("Turn colocation on: one ConfigMap", enable),
-    Step("What the agent measures and predicts", node_metric),
-    Step("What the manager publishes, and why", mid_resources),
+    Step("Measurements and predictions of the agent", node_metric),
+    Step("Amounts that the manager publishes, and why", mid_resources),
     Step("A Mid pod requests some of it", mid_pod),
     Step("Placement by load, through the stock kube-scheduler", load_aware),
     Step("The operator's view", top),

@@ -24,7 +24,7 @@ MID_CPU, MID_MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
 
 
 class StepFailed(Exception):  # noqa: N818 -- it is the outcome of a step, said to a person
-    """A step did not show what it promises; the message says what was seen instead."""
+    """A step failed; the message has the observed state."""
 
 
 @dataclass
@@ -59,11 +59,11 @@ class Narrator:
         self.say(f"✗ {what}", "bold red")
 
     def skipped(self, what: str) -> None:
-        """Say by name what is left out, and why."""
+        """Print the skipped parts, and why."""
         self.say(f"- SKIPPED: {what}", "bold yellow")
 
     def wait_until(self, what: str, probe: Callable[[], str | None], *, seconds: float) -> str:
-        """Wait until the probe answers with what it saw; show progress meanwhile."""
+        """Wait until the probe returns a result; show progress meanwhile."""
         began = time.monotonic()
         with self.console.status(f"waiting until {what} ...") as status:
             while True:
@@ -80,7 +80,7 @@ class Narrator:
 
 @dataclass
 class Story:
-    """What the steps share. A step asks through `show` (told) or `ask` (not told)."""
+    """State that the steps share. `show` prints a command and its output; `ask` does not."""
 
     cluster: Cluster
     narrator: Narrator = field(default_factory=Narrator)
@@ -96,18 +96,18 @@ class Story:
         return self.ask("get", "nodes", "-l", "headroom.dev/node=shown", "-o", "name").strip().removeprefix("node/")
 
     def ask(self, *words: str) -> str:
-        """What kubectl answers, not told."""
+        """Return kubectl's output without printing it."""
         return self.cluster.kubectl(*words)
 
     def show(self, *words: str) -> str:
-        """Tell a kubectl command and what it answers."""
+        """Print a kubectl command and its output."""
         self.narrator.command("kubectl", *words)
         answer = self.cluster.kubectl(*words)
         self.narrator.say(answer)
         return answer
 
     def show_headroom(self, *words: str) -> str:
-        """Tell a `kubectl headroom` command and what it answers."""
+        """Print a `kubectl headroom` command and its output."""
         self.narrator.command("kubectl", "headroom", *words)
         command = [sys.executable, "-m", "kubectl_headroom", *words]
         environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "COLUMNS": "150"}
@@ -118,7 +118,7 @@ class Story:
         return done.stdout
 
     def get(self, *words: str) -> dict[str, Any]:
-        """An object or list as JSON, not told."""
+        """Return an object or list as JSON, without printing it."""
         answer: dict[str, Any] = json.loads(self.ask("get", *words, "-o", "json"))
         return answer
 

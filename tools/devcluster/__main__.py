@@ -1,4 +1,4 @@
-"""`python -m tools.devcluster`: run dev clusters by hand, and build what they need."""
+"""`python -m tools.devcluster`: run dev clusters by hand, and build their parts."""
 
 import argparse
 import signal
@@ -60,7 +60,7 @@ def detach(options: argparse.Namespace) -> None:
     with log.open("wb") as file:
         nothing, joint = subprocess.DEVNULL, subprocess.STDOUT
         owner = subprocess.Popen(command, stdin=nothing, stdout=file, stderr=joint, start_new_session=True)
-    say(f"starting cluster {options.name} in the background; it says what it does in {log}")
+    say(f"starting cluster {options.name} in the background; its log is {log}")
     deadline = time.monotonic() + DETACH_SECONDS
     while time.monotonic() < deadline:
         result = state.read(options.name)
@@ -181,7 +181,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add_named("kubeconfig", kubeconfig, "print the path of a cluster's kubeconfig")
     add_named("node", real_node, "print the state of a cluster's real node")
     command = add("prepare", prepare, "build the programs that clusters need, once, into the cache")
-    command.add_argument("--node", action="store_true", help="also what the real node needs, and our images")
+    command.add_argument("--node", action="store_true", help="also the parts of the real node, and our images")
     add("images", lambda _: images.main(say), "build the container images into the cache")
     add("packages", lambda _: packages.install(say), "install the system packages that the real node needs")
     return parser.parse_args(arguments)

@@ -150,7 +150,7 @@ class ApiClient:
                 connection.close()
 
     def create_all(self, requests: Iterable[tuple[str, Json]]) -> None:
-        """Create many objects, several at a time; one that exists already is left as it is."""
+        """Create many objects, several at a time; an existing object stays unchanged."""
         with ThreadPoolExecutor(WORKERS) as pool:
             for _ in pool.map(self._create, requests):
                 pass

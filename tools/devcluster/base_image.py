@@ -34,7 +34,7 @@ class Source:
 
     @property
     def key(self) -> str:
-        """A key over everything that decides what the base holds, except the archive's own updates."""
+        """A key over all inputs of the base, except the archive's own updates."""
         words = (self.suite, *self.components, *PACKAGES, *LEFT_OUT, platform.machine())
         return hashlib.sha256("\0".join(words).encode()).hexdigest()[:KEY_LENGTH]
 

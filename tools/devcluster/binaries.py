@@ -31,7 +31,7 @@ INSTALL_SECONDS = 900.0
 SAY_EVERY_SECONDS = 15.0
 KEY_LENGTH = 16
 UNUSED_SECONDS = 30 * 86400.0
-"""Programs that nobody has asked for so long, such as those of versions before, are removed after a build."""
+"""Programs unused for so long, such as those of earlier versions, are removed after a build."""
 BUILD_FLAGS = ("-trimpath", "-buildvcs=false", "-mod=readonly")
 BUILD_SETTINGS = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
 NETWORK_ERRORS = ("dial tcp", "no such host", "i/o timeout", "connection refused", "TLS handshake", "proxyconnect")
@@ -41,18 +41,18 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Family:
-    """What one module builds."""
+    """The programs of a module."""
 
     name: str  # its folder under `modules/`
-    module: str  # the requirement in its go.mod whose version is the family's
+    module: str  # the requirement in its go.mod with the family's version
     packages: tuple[str, ...]  # what to build, in the order of `binaries`
     binaries: tuple[str, ...]  # the files that the build makes
-    minutes: float  # how long a build with empty Go caches takes on 2 cores; said beforehand, so that nobody wonders
+    minutes: float  # how long a build with empty Go caches takes on 2 cores; printed beforehand
     calls: tuple[str, ...] = ()  # names under which a multi-call binary is called (symbolic links)
     tags: str = ""  # Go build tags, separated by spaces
     stamps: tuple[str, ...] = ()  # linker settings `variable=value`; `{version}`, `{major}` and `{minor}` are filled in
     version_arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What makes a program print its version, where that is not `--version`."""
+    """The argument that prints a program's version, where that is not `--version`."""
 
     @property
     def directory(self) -> Path:
@@ -61,7 +61,7 @@ class Family:
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What users of the family run."""
+        """The programs of a family."""
         return self.calls or self.binaries
 
     @property
@@ -141,7 +141,7 @@ class Binaries:
 
     @classmethod
     def find_or_build(cls, families: Iterable[str], say: Say = print) -> Self:
-        """Find the programs of families (names of `FAMILIES`), and build what is not there."""
+        """Find the programs of families (names of `FAMILIES`), and build the missing ones."""
         paths: dict[str, Path] = {}
         for family in map(FAMILIES.__getitem__, families):
             paths.update(_find_installed(family, say) or _find_cached(family) or _build(family, say))
@@ -162,7 +162,7 @@ class Binaries:
 def _find_installed(family: Family, say: Say) -> dict[str, Path] | None:
     """The family's programs from $KUBEBUILDER_ASSETS, else from PATH; None unless all are there at the pinned minor.
 
-    What was found and not taken is said in one line a place.
+    A rejected program is logged in one line.
     """
     for place, variable in (("$KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS"), ("PATH", "PATH")):
         path = os.environ.get(variable)
@@ -182,11 +182,11 @@ def _find_installed(family: Family, say: Say) -> dict[str, Path] | None:
 
 
 def _rejection(family: Family, program: str, file: Path) -> str | None:
-    """Return why this file cannot stand for the family's program; None when its minor version is the pinned one."""
+    """Return why this file cannot replace the family's program; None when its minor version is the pinned one."""
     try:
         text = run([file, *family.version_arguments.get(program, ("--version",))], timeout_seconds=60)
     except DevClusterError as error:
-        return f"{file} does not tell its version ({str(error).splitlines()[0]})"
+        return f"{file} does not print its version ({str(error).splitlines()[0]})"
     wanted, result = _minor(family.version), _minor(text)
     return None if result == wanted else f"{file} is {result or 'of an unknown version'}, wanted {wanted}"
 
@@ -213,7 +213,7 @@ def _find_cached(family: Family) -> dict[str, Path] | None:
     directory = _cached_directory(family)
     if not directory.is_dir():
         return None
-    with contextlib.suppress(OSError):  # somebody else's cache may be used, too
+    with contextlib.suppress(OSError):  # another user's cache may be used, too
         os.utime(directory)
     return {program: directory / program for program in family.programs}
 
@@ -236,11 +236,11 @@ def _build(family: Family, say: Say) -> dict[str, Path]:
 
 
 def _remove_unused(family: Family, folder: Path, say: Say) -> None:
-    """Remove what was built of a family for others than us, and that nobody has used for long."""
+    """Remove other builds of a family that are unused for long."""
     for old in sorted(folder.iterdir()):
         ours = re.fullmatch(rf"{re.escape(family.name)}-[0-9a-f]{{{KEY_LENGTH}}}", old.name)
         if ours and time.time() - old.stat().st_mtime > UNUSED_SECONDS:
-            say(f"removing {old}, which nobody has used for {UNUSED_SECONDS / 86400:.0f} days")
+            say(f"removing {old}, unused for {UNUSED_SECONDS / 86400:.0f} days")
             shutil.rmtree(old, ignore_errors=True)
 
 
@@ -289,7 +289,7 @@ def _explain(family: Family, log: Path) -> str:
 
 
 def _version_tuple(version: str) -> tuple[int, ...]:
-    """`1.26.6` as numbers that compare; what follows the numbers (`rc1`) is left out."""
+    """`1.26.6` as numbers that compare; a suffix (`rc1`) is ignored."""
     return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 

@@ -79,7 +79,7 @@ class Buildah:
     def build(self, dockerfile: str, context: Path, base: str, tag: str) -> None:
         """Build an image from a Dockerfile; unchanged layers are taken from the store."""
         options = ["--layers", "--network=host", "--pull-never", f"--build-arg=BASE_IMAGE={base}"]
-        # Only the content of an image decides about its digest: neither the time nor buildah's version.
+        # Only the content of an image decides about its digest: not the time or buildah's version.
         options += [f"--timestamp={EPOCH}", "--identity-label=false", f"--volume={self._pip_config}:/etc/pip.conf:ro"]
         if CERTIFICATES.is_dir():
             options.append(f"--volume={CERTIFICATES}:{CERTIFICATES}:ro")
@@ -88,7 +88,7 @@ class Buildah:
         except CommandError as error:
             lines = error.output.strip().splitlines()[-LAST_LINES:]
             raise DevClusterError(
-                f"building {dockerfile} failed. The end of what it says:\n" + "\n".join(f"    {line}" for line in lines)
+                f"building {dockerfile} failed. The end of its output:\n" + "\n".join(f"    {line}" for line in lines)
             ) from error
 
     def export(self, name: str, directory: Path, known: Sequence[Layout]) -> Layout:

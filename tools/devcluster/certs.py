@@ -1,4 +1,4 @@
-"""Certificates and kubeconfigs of one cluster: an own authority, made anew for each cluster and thrown away with it."""
+"""Certificates and kubeconfigs of one cluster: with an own authority per cluster."""
 
 import base64
 import datetime as dt
@@ -42,7 +42,7 @@ def _write_key(path: Path, key: PrivateKey) -> Path:
 
 
 class Pki:
-    """The certificate authority of one cluster and what it has signed; everything lies in `directory`."""
+    """The certificate authority of one cluster and its certificates; everything lies in `directory`."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

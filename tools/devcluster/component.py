@@ -20,7 +20,7 @@ PORT_TAKEN = ("address already in use", "bind: address already in use")
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody uses now. Somebody may take it before it is used: be ready to retry."""
+    """A free port of 127.0.0.1. Another process may take it first: be ready to retry."""
     for port in random.sample(PORTS, PORT_GUESSES):
         with socket.socket() as probe:
             try:
@@ -40,7 +40,7 @@ class Component:
     supervisor: Supervisor
     name: str
     command: Callable[[int], Sequence[str | Path]]  # makes the command line for a port
-    ready: Callable[[int], bool] = lambda _: True  # asked again and again after the start, with the port
+    ready: Callable[[int], bool] = lambda _: True  # polled after the start, with the port
     port: int = 0  # the port it listens on; 0: a free one is chosen at the first start, and kept
     cwd: Path | None = None  # its working directory
     namespaces: Sequence[Path] = ()  # namespaces that it runs in

@@ -97,7 +97,7 @@ def _answers(node: Supervisor) -> bool:
 
 
 def import_image(node: Supervisor, binaries: Binaries, image: Layout) -> None:
-    """Import an image into containerd; existing layers are neither sent nor unpacked again."""
+    """Import an image into containerd; existing layers are not sent or unpacked again."""
     present = set(run(enter_command(node, *_ctr(binaries), "content", "list", "--quiet")).split())
     try:
         _import_archive(node, binaries, image, present)

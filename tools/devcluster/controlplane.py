@@ -145,7 +145,7 @@ class ControlPlane:
             "--data-dir=etcd",
             "--unsafe-no-fsync",
             f"--listen-client-urls=unix://{self.directory}/etcd.sock",
-            # What follows must look like host:port and becomes the name of a socket in the working directory.
+            # The next value must look like host:port and becomes the name of a socket in the working directory.
             "--advertise-client-urls=unix://etcd.sock:1",
             "--listen-peer-urls=unix://peer.sock:1",
             "--initial-advertise-peer-urls=unix://peer.sock:1",

@@ -189,7 +189,7 @@ def run(driver: str, commands: Sequence[Sequence[str]], file: Path, out: Path) -
 
 
 def remove_groups() -> None:
-    """Remove the pods' cgroups, depth first; the kernel lets go of them a moment after their processes."""
+    """Remove the pods' cgroups, depth first; the kernel frees them a moment after their processes."""
     tops = [top for name in ("kubepods", "kubepods.slice") if (top := ROOT / name).exists()]
     for top in tops:
         for folder in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):

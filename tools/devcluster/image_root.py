@@ -1,7 +1,7 @@
 """The content of a container image beside our code: the Dockerfiles run this file inside the build, with Python alone.
 
 `system` takes the interpreter, its standard library and the shared libraries out of the base, so that an image has
-neither a shell nor a package manager nor pip; `libraries` takes away what the locked libraries bring and no service
+no shell, package manager or pip; `libraries` removes parts of the locked libraries that no service
 runs; `settle` compiles, and sets all times. The same inputs give the same bytes: no time stamp, no path of the build
 and no order of a hash decides.
 """
@@ -157,22 +157,22 @@ def _required(installed: dict[str, metadata.Distribution], needs: Sequence[str])
     """The names in `needs`, and all that these require here."""
     from pip._vendor.packaging.requirements import Requirement  # noqa: PLC0415 - only a build has pip
 
-    kept: set[str] = set()
+    stored: set[str] = set()
     todo = [_normal(name) for name in needs]
     while todo:
         name = todo.pop()
-        if name in kept or name in INSTALLERS:
+        if name in stored or name in INSTALLERS:
             continue
         if name not in installed:
             raise SystemExit(f"{name} is needed, and the lock does not install it")
-        kept.add(name)
+        stored.add(name)
         requirements = [Requirement(text) for text in installed[name].requires or []]
         todo += [
             _normal(requirement.name)
             for requirement in requirements
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
         ]
-    return kept
+    return stored
 
 
 def settle_all(folder: Path, place: Path) -> None:

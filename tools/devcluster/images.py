@@ -108,7 +108,7 @@ def build_all(binaries: Binaries, say: Say = print, root: Path = ROOT) -> list[L
 
 
 def build_system(binaries: Binaries, say: Say = print) -> list[Layout]:
-    """Only the images without our code, which need neither debootstrap nor buildah: pause and kube-scheduler."""
+    """Only the images without our code, which do not need debootstrap or buildah: pause and kube-scheduler."""
     with _work(say):
         return [_pause(say), _kube_scheduler(binaries)]
 
@@ -194,9 +194,9 @@ def _build_own(root: Path, origin: base_image.Source, wanted: dict[Recipe, Path]
             started, name = time.monotonic(), recipe.reference
             say(f"building {name}: up to 1 min the first time, some seconds after a change")
             builder.build(recipe.dockerfile, root, tag, name)
-            known = [base, *(Layout(name, path) for path in _versions(recipe.name)[-1:])]
+            cached = [base, *(Layout(name, path) for path in _versions(recipe.name)[-1:])]
             with tempfile.TemporaryDirectory(dir=images_directory(), prefix=".partial-") as work:
-                builder.export(name, Path(work, "layout"), known).directory.rename(target)
+                builder.export(name, Path(work, "layout"), cached).directory.rename(target)
             _trim(recipe.name)
             say(f"built {name} in {time.monotonic() - started:.0f} s")
 

@@ -22,7 +22,7 @@ POLL_SECONDS_PER_NODE = 0.001  # added for each node: listing them takes the API
 
 @dataclass(frozen=True)
 class NodeTemplate:
-    """What kwok nodes look like."""
+    """The shape of kwok nodes."""
 
     cpu: str = "8"  # capacity and allocatable CPU, a Kubernetes quantity
     memory: str = "32Gi"  # capacity and allocatable memory, a Kubernetes quantity
@@ -101,7 +101,7 @@ class KwokNodes:
 
 def ready_nodes(api: ApiClient) -> set[str]:
     """Names of all nodes whose condition Ready is True, and which take pods."""
-    # From the API server's cache (resourceVersion 0): this is asked again and again.
+    # From the API server's cache (resourceVersion 0): this is polled.
     return {
         node["metadata"]["name"]
         for node in api.get("/api/v1/nodes?resourceVersion=0")["items"]

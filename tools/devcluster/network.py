@@ -20,7 +20,7 @@ FIRST_POD_ADDRESS = "10.244.0.10"
 SERVICE_SUBNET = "10.96.0.0/16"
 SERVICE_ADDRESS = "10.96.0.1"
 """ClusterIP of the API server, which is bound to it, so in-pod clients need no kube-proxy. Others are unreachable."""
-CLUSTER_DNS = "10.96.0.10"  # what pods are told to ask for names: nothing answers there
+CLUSTER_DNS = "10.96.0.10"  # the DNS server of pods: nothing listens there
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"), Path("/usr/libexec/cni"))
 CNI_PLUGINS = ("bridge", "host-local", "loopback")
 START_SECONDS = 60.0

@@ -26,7 +26,7 @@ from tools.devcluster.process import Process, Supervisor
 NEEDED_PACKAGES = [
     package for package in packages.PACKAGES if package.name not in ("debootstrap", "buildah", "ca-certificates")
 ]
-"""What the node itself needs; the rest is for building images."""
+"""Requirements of the node itself; the rest is for building images."""
 
 Say = Callable[[str], None]
 
@@ -50,7 +50,7 @@ def require_root() -> None:
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """What a real node is made from."""
+    """The parts of a real node."""
 
     cluster: str  # the cluster's name
     name: str  # the Node object's name
@@ -77,7 +77,7 @@ class RealNode:
     def start(self, supervisor: Supervisor, pki: Pki, net: network.Network) -> None:
         """Start containerd and the kubelet; the Node object becomes Ready some seconds later.
 
-        The cluster's supervisor removes what the node leaves, also when this process is killed.
+        The cluster's supervisor cleans up after the node, also when this process is killed.
         """
         require_root()
         sweep(self._say)
@@ -110,9 +110,9 @@ class RealNode:
         pod_logs, state = self.spec.logs / "pods", self.directory / "kubelet"
         for folder in (pod_logs, state):
             folder.mkdir(parents=True)
-        kept = (str(self.spec.directory), str(self.spec.logs), *sandbox.program_folders(self._binaries))
+        stored = (str(self.spec.directory), str(self.spec.logs), *sandbox.program_folders(self._binaries))
         binds = {"/var/log/pods": str(pod_logs), "/var/lib/kubelet": str(state)}
-        return sandbox.open_sandbox(View(self.id, kept, binds), self.spec.logs, net)
+        return sandbox.open_sandbox(View(self.id, stored, binds), self.spec.logs, net)
 
     def _write_containerd_config(self) -> Path:
         cni = self.directory / "cni"
@@ -148,7 +148,7 @@ class RealNode:
             "failSwapOn": False,
             "oomScoreAdj": 0,  # lowering it needs CAP_SYS_RESOURCE
             "makeIPTablesUtilChains": False,
-            # There is no DNS: a pod that asks learns so at once, and does not get the machine's own resolvers.
+            # There is no DNS: a query fails at once, and pods do not get the machine's resolvers.
             "clusterDNS": [network.CLUSTER_DNS],
             "clusterDomain": "cluster.local",
             "resolvConf": "",  # nothing outside can be reached, so no name server is named
@@ -214,7 +214,7 @@ class RealNode:
 
 
 def abandoned() -> Iterator[Path]:
-    """Folders of nodes whose process is gone; each is locked while it is looked at."""
+    """Folders of nodes without a process; each is locked while it is inspected."""
     for directory in sorted(nodes_directory().glob("hr-*")):
         try:
             lock = (directory / "lock").open("rb")
@@ -229,8 +229,8 @@ def abandoned() -> Iterator[Path]:
 
 
 def sweep(say: Say = print) -> None:
-    """Remove what nodes left behind whose processes were all killed at once, the machine's own end for instance."""
+    """Clean up after nodes that were killed with all their processes, for instance by a reboot."""
     for directory in abandoned():
-        say(f"removing what the node {directory.name} left behind")
+        say(f"cleaning up after the node {directory.name}")
         cgroups.remove(directory.name, cgroups.mounted())
         shutil.rmtree(directory, ignore_errors=True)

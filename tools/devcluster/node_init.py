@@ -1,4 +1,4 @@
-"""The first process of a real node: prepares what the node sees of the machine, then owns the node's processes.
+"""The first process of a real node: prepares the node's view of the machine, then owns the node's processes.
 
 Runs as process 1 of a PID namespace, in a mount namespace of its own; when it ends, however it ends, the kernel ends
 all processes of the node and drops all of its mounts. Started by `sandbox.py` with one argument, the `View` as JSON.
@@ -30,12 +30,12 @@ SYSCTLS = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-"""What the kubelet sets on the machine when it reads something else. It reads these, so it changes nothing."""
+"""The kernel settings that kubelet requires. It reads these values, so it changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the node sees."""
+    """The node's view."""
 
     cgroup: str  # name of its cgroup, made already; empty: it stays where its starter is
     kept: Sequence[str]  # folders that stay visible below those that are covered
@@ -52,19 +52,19 @@ def mount(source: str, target: str | Path, kind: str = "", flags: int = 0, data:
 
 def cover_folders(view: View) -> None:
     """Put empty folders in memory over those where node programs write, and show the kept ones in them again."""
-    kept = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in view.kept}
+    stored = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in view.kept}
     sources = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in view.binds.values()}
     for folder in COVERED:
         mode = "1777" if folder == "/tmp" else "755"  # noqa: S108
         mount("tmpfs", os.path.realpath(folder), "tmpfs", MS_NOSUID | MS_NODEV, f"mode={mode}")
-    for path, descriptor in sorted(kept.items()):  # parents first
+    for path, descriptor in sorted(stored.items()):  # parents first
         Path(path).mkdir(parents=True, exist_ok=True)
         if not os.path.samestat(Path(path).stat(), os.fstat(descriptor)):
             mount(f"/proc/self/fd/{descriptor}", path, flags=MS_BIND | MS_REC)
     for path, source in view.binds.items():
         Path(path).mkdir(parents=True, exist_ok=True)
         mount(f"/proc/self/fd/{sources[source]}", path, flags=MS_BIND)
-    for descriptor in (*kept.values(), *sources.values()):
+    for descriptor in (*stored.values(), *sources.values()):
         os.close(descriptor)
 
 
@@ -123,7 +123,7 @@ def prepare(view: View) -> None:
 
 
 def reap_orphans(children: supervisor.Children) -> None:
-    """Collect ended processes whose parent has ended too: process 1 inherits them."""
+    """Collect ended processes without a parent: process 1 inherits them."""
     while True:
         try:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -136,7 +136,7 @@ def reap_orphans(children: supervisor.Children) -> None:
 
 
 def main() -> None:
-    """Prepare the view, then start, watch and stop programs as asked."""
+    """Prepare the view, then start, watch and stop programs on request."""
     prepare(View(**json.loads(sys.argv[1])))
     supervisor.run(parent_pid=0, between=reap_orphans)
 

@@ -47,7 +47,7 @@ class Layout:
         with tarfile.open(fileobj=file, mode="w|", bufsize=CHUNK_BYTES) as archive:
             for part in ("oci-layout", "index.json"):
                 archive.add(self.directory / part, arcname=part)
-            for digest in (one for one in self.blobs() if one not in left_out):
+            for digest in (blob for blob in self.blobs() if blob not in left_out):
                 archive.add(self.blob(digest), arcname=f"blobs/{digest.replace(':', '/', 1)}")
 
 

@@ -16,7 +16,7 @@ NAMESPACES = ("pid", "network", "ipc", "uts", "mount")
 
 
 def image_config(image: Layout) -> Json:
-    """What an image says of itself: architecture, and how to run it."""
+    """The config of an image: architecture and command."""
     result: Json = json.loads(image.blob(image.blobs()[1]).read_text())
     return result
 
@@ -52,7 +52,7 @@ def _config(said: Json, argv: Sequence[str], tmpfs: Sequence[str]) -> Json:
     """The runtime's configuration of a bundle (OCI runtime specification 1.0)."""
     uid, _, gid = said["User"].partition(":")
     nothing: dict[str, list[str]] = {
-        one: [] for one in ("bounding", "effective", "inheritable", "permitted", "ambient")
+        entry: [] for entry in ("bounding", "effective", "inheritable", "permitted", "ambient")
     }
     flags = ["nosuid", "nodev", "mode=1777"]
     return {

@@ -1,4 +1,4 @@
-"""What comes as a package of the distribution: what the real node needs; for tests, a browser and a Prometheus."""
+"""Packages of the distribution: for the real node; for tests, a browser and a Prometheus."""
 
 import os
 import platform
@@ -24,16 +24,16 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Package:
-    """A package of Debian and Ubuntu, and how to see that what it brings is there."""
+    """A package of Debian and Ubuntu, and a check that it is installed."""
 
     name: str
-    purpose: str  # what the dev cluster does with it
+    purpose: str  # its use in the dev cluster
     programs: tuple[str, ...] = ()  # programs that it brings; on PATH or in an administrator's folder
     files: tuple[tuple[Path, ...], ...] = ()  # files that it brings: of each group one must be there
 
     @property
     def present(self) -> bool:
-        """Return whether this machine has what the package brings, from whatever source."""
+        """Return whether this machine has the package's programs, from any source."""
         path = f"{os.environ.get('PATH', os.defpath)}:{ADMINISTRATOR_FOLDERS}"
         programs = all(shutil.which(program, path=path) for program in self.programs)
         return programs and all(any(file.exists() for file in group) for group in self.files)
@@ -50,7 +50,7 @@ PACKAGES = (
     Package("buildah", "builds our images", ("buildah",)),
     Package("ca-certificates", "downloads", files=(_CERTIFICATES,)),
 )
-"""What the real node and its images need beside what we build ourselves."""
+"""Packages of the real node and its images that are not built here."""
 
 
 def real_node_refusal() -> str | None:
@@ -63,12 +63,12 @@ def real_node_refusal() -> str | None:
 
 
 def missing(packages: Sequence[Package] = PACKAGES) -> list[Package]:
-    """The packages whose programs or files are not there."""
+    """The missing packages."""
     return [package for package in packages if not package.present]
 
 
 def install(say: Say = print) -> None:
-    """Install what the real node lacks, where there can be one."""
+    """Install the real node's missing packages, where a node is possible."""
     refusal = real_node_refusal()
     if refusal:
         say(f"no system packages are needed: {refusal}")
@@ -85,7 +85,7 @@ def install_packages(wanted: Sequence[Package], say: Say = print) -> None:
         raise MissingRequirementError(f"install what Debian calls {' '.join(names)} with this system's package manager")
     if os.geteuid() != 0:
         raise MissingRequirementError(f"missing here: {' '.join(names)}; as root, apt-get install {' '.join(names)}")
-    say(f"installing system packages: {', '.join(f'{one.name} ({one.purpose})' for one in wanted)}")
+    say(f"installing system packages: {', '.join(f'{name.name} ({name.purpose})' for name in wanted)}")
     for command in (["update"], ["install", "-y", "--no-install-recommends", *names]):
         _apt_get(command, f"install {' '.join(names)} by hand")
     left = [package.name for package in missing(wanted)]
@@ -128,13 +128,13 @@ def download(names: Sequence[str], folder: Path, say: Say = print) -> Path:
 
 
 BROWSER = Package("chromium-headless-shell", "a browser without a window", ("chromium-headless-shell",))
-"""Debian's; 100 MB with what it needs."""
+"""Debian's; 100 MB with its dependencies."""
 BROWSERS = (BROWSER.name, "headless_shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 """Browsers that understand the same words, the smallest first."""
 
 
 def _find_browser() -> Path | None:
-    return next((Path(result) for each in BROWSERS if (result := shutil.which(each))), None)
+    return next((Path(result) for browser in BROWSERS if (result := shutil.which(browser))), None)
 
 
 def browser_refusal() -> str | None:

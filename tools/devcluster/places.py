@@ -1,4 +1,4 @@
-"""Where the dev cluster keeps what it makes: built things in a cache, running clusters in a short folder; and locks."""
+"""Folders of the dev cluster: a cache of builds, a short folder for running clusters; and locks."""
 
 import contextlib
 import fcntl
@@ -49,7 +49,7 @@ def file_lock(path: Path, what: str, say: Callable[[str], None] = print) -> Iter
 
     Args:
         path: the lock's file; made when missing, and left in place.
-        what: what the lock protects, for the line that says whom we wait for.
+        what: the protected thing, for the line that names the holder.
         say: takes the lines "waiting for pid N, which …".
     """
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Start, watch and stop the programs of a cluster; all of them end with this process, also after SIGKILL.
 
 The work is done by a child of ours (`supervisor.py`): a parent-death signal follows the thread that forks, and the
-supervisor's only thread lives as long as the cluster, whichever thread of ours asks it.
+supervisor's only thread lives as long as the cluster, whichever thread of ours starts it.
 """
 
 import itertools

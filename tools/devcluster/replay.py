@@ -142,13 +142,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     nodes, pods = Follower(api, "/api/v1/nodes"), Follower(api, "/api/v1/pods")
     nodes.listed.wait()
     pods.listed.wait()
-    replay, seen = Replay(options.root), (-1, -1)
+    replay, observed = Replay(options.root), (-1, -1)
     while True:
         started = time.monotonic()
         changes = (nodes.changes, pods.changes)
-        if changes != seen:
+        if changes != observed:
             replay.follow(nodes.objects(), pods.objects())
-            seen = changes
+            observed = changes
         replay.advance(time.monotonic())
         took = time.monotonic() - started
         time.sleep(max(took, STEP_SECONDS - took))

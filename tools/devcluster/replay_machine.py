@@ -29,15 +29,15 @@ OTHER_MEMORY = (
     "pgscan_direct pgsteal_kswapd pgsteal_direct pgactivate pgdeactivate pglazyfree pglazyfreed thp_fault_alloc "
     "thp_collapse_alloc"
 )
-"""What a kernel has in memory.stat beside what is replayed: a reader has to get through it too."""
+"""Further lines of a kernel's memory.stat: a reader has to parse them, too."""
 
 
 @dataclass
 class Group:
-    """A cgroup: where it is, and what it has used so far, with what is below it."""
+    """A cgroup: its path, and its usage so far, descendants included."""
 
     path: str  # below the root; empty for the root
-    load: Load = NOTHING  # what it uses by itself
+    load: Load = NOTHING  # its usage without descendants
     cpu_limit: float = 0.0  # CPU quota [cores]; 0: none
     memory_limit: int = 0  # memory limit [bytes]; 0: none
     cpu_seconds: float = 0.0  # CPU time so far
@@ -45,7 +45,7 @@ class Group:
     stalled_seconds: float = 0.0  # for how long some of its tasks waited for a CPU, so far
 
     def files(self) -> dict[str, str]:
-        """Path below `sys/fs/cgroup` and contents of each of its files; what the root does not have, below it."""
+        """Path below `sys/fs/cgroup` and contents of each of its files; files that only child cgroups have."""
         used = self.cpu_seconds * 1e6
         user, system = int(used * USER_SHARE), int(used * (1 - USER_SHARE))
         cpu = {"usage_usec": int(used), "user_usec": user, "system_usec": system}
@@ -82,7 +82,7 @@ class Machine:
     cpu_cores: int  # number of CPUs
     memory_bytes: int  # MemTotal
     system: Load  # what runs beside pods
-    floor: Load  # what the whole machine uses at least; the system makes up the rest
+    floor: Load  # the least usage of the machine; the system makes up the rest
     seconds: float = 0.0  # time in the replay
     uptime_seconds: float = 1000.0  # time since its boot
 
@@ -130,7 +130,7 @@ class Machine:
         cores = {uid: group.load.cpu(middle) for uid, group in self._pods.items()}
         pods_cores = sum(cores.values())
         system_cores = max(self.system.cpu(middle), self.floor.cpu(middle) - pods_cores)
-        # More than there are CPUs cannot run: everybody gets less.
+        # More than there are CPUs cannot run: every process gets less.
         squeeze = min(1.0, self.cpu_cores / max(pods_cores + system_cores, 1e-9))
         for uid, wanted in cores.items():
             self._spend(self._pods[uid], wanted * squeeze * elapsed_seconds)
@@ -147,12 +147,12 @@ class Machine:
     def _spend(self, group: Group, cpu_seconds: float) -> None:
         """Count CPU time for a group and all above it. What ended pods have used stays counted there."""
         above = [parent for parent in self._parents if group.path.startswith(f"{parent.path}/")]
-        for one in (group, *above, self.root_group):
-            one.cpu_seconds += cpu_seconds
+        for entry in (group, *above, self.root_group):
+            entry.cpu_seconds += cpu_seconds
 
     def _fill_memory(self) -> None:
         wanted = {uid: group.load.memory(self.seconds) for uid, group in self._pods.items()}
-        # There is no more than the machine has: without an out-of-memory killer everybody gets less.
+        # There is no more than the machine has: without an out-of-memory killer every process gets less.
         most = self.memory_bytes * LARGEST_MEMORY_SHARE
         squeeze = min(1.0, most / max(sum(wanted.values()), 1.0))
         for uid, amount in wanted.items():
@@ -217,7 +217,7 @@ def _stat(busy_seconds: float, uptime_seconds: float, cpus: int) -> str:
 
 
 def _meminfo(total: int, anon: int) -> str:
-    """/proc/meminfo: available = total - what is in use without page cache; free = available - page cache."""
+    """/proc/meminfo: available = total - usage without page cache; free = available - page cache."""
     cache = _cache(anon) + int(total * FREE_CACHE_SHARE)
     available = total - anon - _kernel(anon)
     values = {

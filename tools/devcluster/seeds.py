@@ -49,7 +49,7 @@ def prepare(images: Sequence[Layout], binaries: Binaries, say: Say = print) -> N
 
 @contextmanager
 def _held(images: Sequence[Layout], binaries: Binaries, say: Say) -> Iterator[Path]:
-    """The seed of these images, made if it is not there; nobody removes it meanwhile."""
+    """The seed of these images, made if it is not there; it is not removed meanwhile."""
     seed = seeds_directory() / key(images, binaries)
     with file_lock(seeds_directory() / "lock", "the node's image store", say):
         if not seed.exists():

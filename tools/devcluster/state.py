@@ -23,11 +23,13 @@ SETTLE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class ClusterState:
-    """What others may know about a cluster."""
+    """The public facts of a cluster."""
 
     name: str  # its name
     pid: int  # the process that owns it: the cluster lives as long as this one
-    pid_start: int  # when that process started, in clock ticks since boot: tells it from a later one with the same pid
+    pid_start: (
+        int  # when that process started, in clock ticks since boot: distinguishes it from a later one with the same pid
+    )
     real_node: str | None  # the name of its real node, or None
     kwok_nodes: int  # how many kwok nodes it was started with
     supervisor: int = 0  # the process that cleans up when the owner was killed; 0 before there is one
@@ -56,7 +58,7 @@ class ClusterState:
 
 
 def process_start(pid: int) -> int:
-    """When a process started, in clock ticks since boot; 0 when there is none, or nobody has asked for its end yet."""
+    """When a process started, in clock ticks since boot; 0 when there is none, or it is not reaped yet."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -92,7 +94,7 @@ def read(name: str) -> ClusterState | None:
 
 
 def clusters() -> Iterator[ClusterState]:
-    """The state of every cluster of this user, by name; also of those whose owner is gone."""
+    """The state of every cluster of this user, by name; also without an owner."""
     for file in sorted(clusters_directory().glob(f"*/{FILE}")):
         state = read(file.parent.name)
         if state is not None:
@@ -112,7 +114,7 @@ def end(cluster: ClusterState, timeout_seconds: float) -> None:
 
 
 def _remove_left(cluster: ClusterState) -> None:
-    """Remove what a cluster left whose owner is gone; its supervisor may still be at it, and goes first."""
+    """Clean up after a cluster without an owner, after its supervisor."""
     _wait_while(lambda: bool(cluster.supervisor and process_start(cluster.supervisor)), SETTLE_SECONDS)
     remove(cluster.name)
 

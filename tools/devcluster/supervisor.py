@@ -81,7 +81,7 @@ class Children:
         return {"pid": self._processes[name].pid}
 
     def poll(self, request: Request) -> Request:
-        """Tell whether a program still runs: its return code, or None."""
+        """Return whether a program still runs: its return code, or None."""
         return {"returncode": self._processes[request["name"]].poll()}
 
     def signal(self, request: Request) -> Request:
@@ -110,7 +110,7 @@ class Children:
 
 
 def run_cleanup(commands: list[Request]) -> None:
-    """Run the clean-up steps, last given first: programs, then removals of what they leave."""
+    """Run the clean-up steps, last given first: programs, then their leftovers."""
     for step in reversed(commands):
         try:
             if "remove" in step:

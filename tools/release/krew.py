@@ -26,7 +26,7 @@ PLATFORMS: Final = {
     "darwin/amd64": "x86_64-apple-darwin",
     "darwin/arm64": "aarch64-apple-darwin",
 }
-"""What krew calls a platform -> what wheels call it."""
+"""Platform: its name in krew -> its name in wheels."""
 PYTHONS: Final = ("3.11", "3.12", "3.13")  # versions of Python that an archive brings libraries for
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 _NOT_NEEDED: Final = ("tests", "test", "bin", "__pycache__", "include")
@@ -42,7 +42,7 @@ start="import sys; sys.path.insert(0, sys.argv.pop(1)); from kubectl_headroom.__
 for candidate in python3 python3.13 python3.12 python3.11; do
   command -v "$candidate" >/dev/null 2>&1 || continue
   version=$("$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue
-  # -P and -s: neither the folder where you are nor your own packages come into it.
+  # -P and -s: the current folder and user packages are not on the path.
   [ -d "$here/lib/$version" ] && exec "$candidate" -s -P -c "$start" "$here/lib/$version" "$@"
 done
 echo "kubectl headroom: this archive needs one of Python $(ls "$here/lib" | tr '\\n' ' ')on the PATH" >&2
@@ -57,7 +57,7 @@ def this_platform() -> str:
 
 
 def build(out: Path, platforms: Sequence[str], pythons: Sequence[str]) -> Iterator[str]:
-    """Build the archives; says what it does, and each one's sha256, a line at a time."""
+    """Build the archives; print progress, and each one's sha256."""
     out.mkdir(parents=True, exist_ok=True)
     version = _version()
     with tempfile.TemporaryDirectory(prefix="headroom-krew-") as scratch:
@@ -109,7 +109,7 @@ def pack(folder: Path, file: Path) -> str:
     (folder / "kubectl-headroom").write_text(_LAUNCHER, encoding="utf-8")
     shutil.copyfile(ROOT / "LICENSE", folder / "LICENSE")
     written = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
-    # gzip's head bears a time and a file name of its own, unless it is told not to.
+    # gzip's header has a time and a file name by default.
     with (
         file.open("wb") as raw,
         gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as packed,

@@ -1,6 +1,6 @@
 """`python -m tools.soak`: run the steps one after the other, each for its time, and say how many passed.
 
-Each is a process of its own, `python -m MODULE --seconds N`; it prints what it tries, and exits with 0 when that holds.
+Each is a process of its own, `python -m MODULE --seconds N`; it prints its attempts, and exits with 0 when that holds.
 """
 
 import argparse
@@ -29,7 +29,7 @@ class Step:
     minutes: float  # its time when the whole hour is given [min]
     what: str  # its claim, in one line
     longer_seconds: float = 0.0
-    """What it may take beyond its time to find that something does not come; one that passes does not need it. [s]"""
+    """The time beyond its own that a failing step may take. [s]"""
 
 
 STEPS: Final[dict[str, Step]] = {
@@ -58,7 +58,7 @@ STEPS: Final[dict[str, Step]] = {
         "hundreds of clients that never finish, at every open port: memory, threads, connections",
     ),
 }
-"""The steps in order, by name; what finds most comes first. What is missing to the hour is what steps need to end."""
+"""The steps in order, by name; the most productive first. The rest of the hour is for their ends."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,7 +94,7 @@ def run(module: str, seconds: float, spare_seconds: float) -> str:
     """Run a step; why it failed, empty when it passed.
 
     Args:
-        module: What is run.
+        module: The module to run.
         seconds: The time that it is given. [s]
         spare_seconds: The time beyond that before it is ended. [s]
     """
@@ -122,14 +122,16 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    known = ", ".join(STEPS)
+    cached = ", ".join(STEPS)
     parser = argparse.ArgumentParser(prog="python -m tools.soak", description=__doc__)
-    parser.add_argument("--only", default=",".join(STEPS), metavar="STEP,STEP", help=f"some of {known}; all without it")
+    parser.add_argument(
+        "--only", default=",".join(STEPS), metavar="STEP,STEP", help=f"some of {cached}; all without it"
+    )
     parser.add_argument("--minutes", type=float, help="the time of all steps together (60, or less with --only)")
     options = parser.parse_args(arguments)
     options.only = options.only.split(",")
     if unknown := set(options.only) - set(STEPS):
-        parser.error(f"no step named {', '.join(sorted(unknown))}: choose from {known}")
+        parser.error(f"no step named {', '.join(sorted(unknown))}: choose from {cached}")
     if options.minutes is None:
         options.minutes = sum(STEPS[name].minutes + 1 for name in set(options.only))
     if not SHORTEST <= options.minutes < math.inf:

@@ -1,6 +1,6 @@
 """A real API server is killed or stopped again and again, for some seconds, below agents, manager and extender.
 
-Pods come and go right before each outage, when nobody has heard of them yet, and right after it. Within three minutes
+Pods come and go right before each outage, before any service observes them, and right after it. Within three minutes
 every agent has to report just the pods that its node has, the Node has to have what `explain` calculates, the extender
 has to know the same pods, and a new pod has to be placed through it; none of them may have ended, and measuring goes on
 all the while.
@@ -49,10 +49,10 @@ class UnsettledError(Exception):
     """Something did not become as it should be."""
 
 
-def _quietly(asks: Callable[[], bool]) -> bool:
+def _quietly(probe: Callable[[], bool]) -> bool:
     """An answer; no while the API server refuses, as it does for a moment after its start."""
     try:
-        return asks()
+        return probe()
     except ApiError:
         return False
 
@@ -112,26 +112,26 @@ def _wanted(loop: Loop, back: float) -> Iterator[tuple[str, Callable[[], bool]]]
 def trial(progress: Progress) -> None:
     """Restart an API server below everything."""
     seed = progress.seed
-    chance, seen, problem = random.Random(seed), Seen(), ""  # noqa: S311 - no secret
+    chance, observed, problem = random.Random(seed), Seen(), ""  # noqa: S311 - no secret
     progress.log(f"starting the cluster; seed {seed}")
     with Loop.open() as loop:
         try:
-            while seen.restarts < MOST and progress.left(LAST_SHARE if seen.restarts >= FEWEST else 1.0) > 0:
-                progress.log(f"restart {seen.restarts + 1} begins")
-                outage(loop, seen, chance)
-                progress.log(f"restart {seen.restarts}: everything as it should be after {seen.took[-1]:.0f} s")
+            while observed.restarts < MOST and progress.left(LAST_SHARE if observed.restarts >= FEWEST else 1.0) > 0:
+                progress.log(f"restart {observed.restarts + 1} begins")
+                outage(loop, observed, chance)
+                progress.log(f"restart {observed.restarts}: everything as it should be after {observed.took[-1]:.0f} s")
         except (UnsettledError, DevClusterError) as error:
             problem = str(error)
             loop.cluster.keep_logs()
         codes = {name: process.stop(STOP_SECONDS) for name, process in loop.processes.items()}
         broken = [name for name in loop.processes if "Traceback" in loop.said(name)]
-        gaps = {node: _gap(loop, node, seen) for node in NODES}
-    slowest = f"{seen.restarts} restarts, the slowest took {max(seen.took, default=0):.0f} s"
-    if not problem and seen.restarts < FEWEST:
-        problem = f"the time was enough for {seen.restarts} restarts, which is less than {FEWEST}"
+        gaps = {node: _gap(loop, node, observed) for node in NODES}
+    slowest = f"{observed.restarts} restarts, the slowest took {max(observed.took, default=0):.0f} s"
+    if not problem and observed.restarts < FEWEST:
+        problem = f"the time was enough for {observed.restarts} restarts, which is less than {FEWEST}"
     progress.check("everything is as it should be again within three minutes", problem or slowest, passed=not problem)
-    withdrawn = ", ".join(seen.withdrawn) or "it always did"
-    progress.check("a node goes on having Mid resources", withdrawn, passed=not seen.withdrawn)
+    withdrawn = ", ".join(observed.withdrawn) or "it always did"
+    progress.check("a node goes on having Mid resources", withdrawn, passed=not observed.withdrawn)
     ended = ", ".join(f"{name} with {code}" for name, code in codes.items() if code) or "all with 0"
     progress.check("every service ends in order", ended, passed=not any(codes.values()))
     progress.check("no service says a traceback", ", ".join(broken) or "none did", passed=not broken)
@@ -139,7 +139,7 @@ def trial(progress: Progress) -> None:
     progress.check(
         f"agents measure on: no gap above {GAP_SECONDS:.0f} s", result, passed=max(gaps.values()) <= GAP_SECONDS
     )
-    _judge_growth(progress, seen)
+    _judge_growth(progress, observed)
 
 
 def _gap(loop: Loop, node: str, seen: Seen) -> float:

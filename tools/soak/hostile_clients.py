@@ -1,4 +1,4 @@
-"""Clients on loopback that mean no good: many, slow and never finished. What they cost each service is counted.
+"""Hostile clients on loopback: many, slow and never finished. Each service's cost is counted.
 
 They connect to the real services, which have no API server here and listen all the same. Their number and their time
 are bounded, and they are gone at the end.
@@ -27,7 +27,7 @@ UNFINISHED: Final = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Padding: " + b"x" * 
 ENDLESS: Final = b"GET /metrics HTTP/1.1\r\n" + b"X-Padding: x\r\n" * 15_000
 """Headers without an end, 200 KiB of them, each of them short."""
 PIPELINED: Final = b"GET /metrics HTTP/1.1\r\n\r\n" * 2_500  # many requests with unread responses
-PARAMETERS: Final = (b"GET /metrics?" + b"&".join(b"%x" % each for each in range(1500)) + b" HTTP/1.1\r\n\r\n") * 10
+PARAMETERS: Final = (b"GET /metrics?" + b"&".join(b"%x" % index for index in range(1500)) + b" HTTP/1.1\r\n\r\n") * 10
 """Questions with many parameters each."""
 MANY: Final = 600
 MOST_MIB: Final = 64.0  # their limit in a service
@@ -46,8 +46,8 @@ contexts: [{name: none, context: {cluster: none, user: none}}]
 
 
 @contextmanager
-def strangers(port: int, count: int, said: bytes = UNFINISHED) -> Iterator[list[socket.socket]]:
-    """So many connections that say this, and neither go on nor read; one that was shown out meanwhile is no error."""
+def hostile_clients(port: int, count: int, said: bytes = UNFINISHED) -> Iterator[list[socket.socket]]:
+    """Open connections that send these bytes and stop; a closed one is no error."""
     with ExitStack() as stack:
         result = []
         for _ in range(count):
@@ -109,7 +109,7 @@ def _costs(process: psutil.Process, port: int) -> tuple[float, int, int]:
     open_ones = [
         connection for connection in process.net_connections("tcp") if connection.status == psutil.CONN_ESTABLISHED
     ]
-    at_port = sum(1 for one in open_ones if one.laddr and one.laddr[1] == port)
+    at_port = sum(1 for open_one in open_ones if open_one.laddr and open_one.laddr[1] == port)
     return process.memory_info().rss / 2**20, process.num_threads(), at_port
 
 
@@ -122,7 +122,7 @@ def besiege(process: psutil.Process, port: int, goes_on: Callable[[], bool]) -> 
     before, memory, threads, connections, lost = _costs(process, port), 0.0, 0, 0, 0
     while True:
         for text in (UNFINISHED, ENDLESS, PIPELINED, PARAMETERS, b"GET", b""):
-            with strangers(port, MANY, text):
+            with hostile_clients(port, MANY, text):
                 try:
                     lost += not _answers(port)
                 except OSError:
@@ -139,13 +139,13 @@ def trial(progress: Progress) -> None:
     with tempfile.TemporaryDirectory() as folder:
         login = Path(folder, "kubeconfig")
         login.write_text(_KUBECONFIG)
-        known, quiet = f"--kubeconfig={login}", "--listen=127.0.0.1:0"
+        cached, quiet = f"--kubeconfig={login}", "--listen=127.0.0.1:0"
         for number, (name, module, flag, more) in enumerate(
             (
                 ("agent", "agent", "--listen", ["--standalone", f"--data-dir={folder}/data"]),
-                ("manager", "manager", "--listen", [known]),
-                ("manager's page", "manager", "--ui-listen", [known, quiet]),
-                ("extender's metrics", "scheduler_plugins", "--metrics-listen", [known, quiet]),
+                ("manager", "manager", "--listen", [cached]),
+                ("manager's page", "manager", "--ui-listen", [cached, quiet]),
+                ("extender's metrics", "scheduler_plugins", "--metrics-listen", [cached, quiet]),
             ),
             1,
         ):

@@ -33,7 +33,7 @@ the first report of each, 40 a second."""
 FIXED_SECONDS = 200.0
 """Time for each number of nodes: a minute of first reports, one of steady ones, the starts of cluster and managers."""
 SETTLE_SHARE = 0.2
-"""Of the time: so long every Node may take at the end to show what was reported last. Increases hold for half a minute;
+"""The part of the time in which every Node must show the last report at the end. Increases hold for half a minute;
 a busy machine takes its time with the rest."""
 LEAST_SETTLE_SECONDS = 60.0
 MINUTE_SECONDS, SHORT_MINUTE_SECONDS = 60.0, 20.0
@@ -57,7 +57,7 @@ def trial(progress: Progress) -> None:
     progress.log(f"making {nodes:,} nodes, and reporting for each every {minute:.0f} s")
     settle = max(progress.seconds * SETTLE_SHARE, LEAST_SETTLE_SECONDS)
     plan = bench.Plan(minute_seconds=minute, settle_seconds=settle)
-    figures = bench.measure(nodes, plan, lambda cluster, process: _problem(Trouble(cluster, process, nodes), progress))
+    figures = bench.measure(nodes, plan, lambda cluster, process: _problem(Faults(cluster, process, nodes), progress))
     result = {key: -1.0 if figure is None else figure for key, figure in figures.items()}
     fast = figures.get("decrease_p99")
     times = "no decrease was timed" if fast is None else f"99 of 100 decreases were on their Node within {fast:.1f} s"
@@ -66,13 +66,13 @@ def trial(progress: Progress) -> None:
     memory = f"the manager of {nodes:,} nodes stays within {RSS_MIB:,} MiB"
     progress.check(memory, f"{peak:.0f} MiB at most", passed=0 < peak <= RSS_MIB)
     shown = f"{behind:.0f} Nodes do not, after {result['reports']:.1f} reports a second"
-    progress.check(f"within {settle:.0f} s every Node shows what was reported last", shown, passed=behind == 0)
+    progress.check(f"within {settle:.0f} s every Node shows the last report", shown, passed=behind == 0)
     restart = f"{writes:.0f} writes, every node calculated after {result['restart']:.0f} s"
     progress.check("a restart with nothing changed writes nothing", restart, passed=writes == 0)
 
 
 @dataclass(slots=True)
-class Trouble:
+class Faults:
     """A manager of many nodes that has published all of them."""
 
     cluster: Cluster
@@ -81,7 +81,7 @@ class Trouble:
     first: int = 1  # the first of the nodes that saw no problem yet
 
     def around(self, happens: Callable[[], None]) -> int:
-        """Have something happen; return how many nodes do not show soon afterwards what they should."""
+        """Cause a fault; return how many nodes show wrong amounts soon afterwards."""
         api, each, first = self.cluster.api, min(WATCHED, (self.count - 1) // (4 * len(STALLS_SECONDS) + 2)), self.first
         silent, falling = range(first, first + each), range(first + each, first + 2 * each)
         self.first = falling.stop
@@ -103,7 +103,7 @@ class Trouble:
             return not left
 
         with suppress(DevClusterError):
-            wait_until(none_left, "nodes to show what they should", PROBLEM_SECONDS, [self.manager], 0.2)
+            wait_until(none_left, "nodes to show the right amounts", PROBLEM_SECONDS, [self.manager], 0.2)
         return len(left)
 
     def lease_transitions(self) -> int:
@@ -112,7 +112,7 @@ class Trouble:
         return int(lease["spec"].get("leaseTransitions") or 0)
 
 
-def _problem(problem: Trouble, progress: Progress) -> bench.Figures:
+def _problem(problem: Faults, progress: Progress) -> bench.Figures:
     """Check an edit, stalls and a hostile node."""
     took = _edit(problem)
     progress.check("an edit with 100 entries reaches every NodeMetric", f"it took {took:.0f} s", passed=True)
@@ -125,8 +125,8 @@ def _problem(problem: Trouble, progress: Progress) -> bench.Figures:
     before = problem.lease_transitions()
     lost = problem.around(lambda: _flood(problem.cluster))
     moved = problem.lease_transitions() - before
-    others = f"{lost:.0f} others do not follow; the Lease changed hands {moved:.0f} times"
-    progress.check("a node that floods the manager harms no other", others, passed=not lost and not moved)
+    remaining = f"{lost:.0f} others do not follow; the Lease changed hands {moved:.0f} times"
+    progress.check("a node that floods the manager harms no other", remaining, passed=not lost and not moved)
     about = f"fieldSelector=regarding.name%3D{made.name(0)}"
     events = problem.cluster.api.get(f"/apis/events.k8s.io/v1/namespaces/default/events?{about}")["items"]
     result = f"{len(events)} events about it"
@@ -134,7 +134,7 @@ def _problem(problem: Trouble, progress: Progress) -> bench.Figures:
     return {}
 
 
-def _edit(problem: Trouble) -> float:
+def _edit(problem: Faults) -> float:
     """Put a configuration with many entries in force: each node gets another spec. How long that takes. [s]"""
     api, clock = problem.cluster.api, time.monotonic()
     entries = []
@@ -166,7 +166,7 @@ def _right(metric: dict[str, Any]) -> bool:
 
 
 def _interval(entry: int) -> int:
-    """Return what the entry asks of its nodes. [s]"""
+    """Return the interval that the entry states. [s]"""
     return 100 + entry
 
 

@@ -4,7 +4,7 @@ Memory and database stay flat, and memory within its budget.
 
 Pipeline, store, learner and publisher are the real ones, under a clock moved by hand. The first simulated hours tell
 how fast this machine is; from that follows how many seconds lie between two ticks, so that a month fits into the time.
-What is kept for days fills the database and the memory at first; the verdict is about the days after that.
+Data kept for days fills the database and the memory at first; the verdict is about the days after that.
 """
 
 import math
@@ -30,7 +30,7 @@ FINE_SECONDS, TRIAL_SECONDS, TRIAL_STEP = 1800, 4 * 3600, 60
 SPARE = 0.8  # the share of the time that is planned for: other work may begin on this machine
 LOOK_DAYS = 2
 """Every so many simulated days it is seen whether the rest still fits, and if not, ticks are further apart from there
-on; but not any more in the days that are judged, which must be alike."""
+on, but not in the judged days, which must be alike."""
 REPORTING_SECONDS = 3600  # reports are made in the first hour of each day: they cost several times what a tick does
 LAST_SHARE = 0.9
 """Share of the time after which no other tick is made: the part after the restart costs as much as some days."""
@@ -95,7 +95,7 @@ def step_for(days: float, tick_seconds: float, left_seconds: float) -> int:
     """Time between two ticks with which some days fit into the time that is left; the longest if none is enough.
 
     Args:
-        days: What is still to be simulated. [days]
+        days: The remaining time. [days]
         tick_seconds: What a tick costs with everything that comes with it. [s]
         left_seconds: The time that is left. [s]
     """
@@ -157,7 +157,7 @@ def restarted(database: Path, second: int, workload: Workload) -> tuple[int, flo
     """Half an hour of a tick a second of an agent that goes on with what another left.
 
     Args:
-        database: What it left.
+        database: The database of the run.
         second: When it ended. [seconds since the beginning]
         workload: What runs on.
 

@@ -1,12 +1,12 @@
 """The rules of all writes about quotas in a run, with killed, paused and slow writers. Pure: no I/O.
 
-A history is what the API server took, in its order: quotas, bindings, ends of pods, holds, evictions, and who held the
-lease. It is judged against a model that knows nothing of how the extender works.
+A history is the API server's accepted writes, in order: quotas, bindings, ends of pods, holds, evictions, and the lease's
+holders. The model behind it knows nothing of the extender's internals.
 
-1. No binding brings a namespace above the `max` of its quota. A pod may be on its way for a while, so that the largest
+1. No binding brings a namespace above the `max` of its quota. A pod may be in flight for a while, so that the largest
    `max` counts that was in force since then. Only while the extender was away may kube-scheduler go on without it.
 2. A victim is named by the hold in force of its preemptor, and is evicted once.
-3. Whoever writes holds and evicts holds the lease, and what two holders write is not interleaved.
+3. Only the lease's holder writes holds and evicts, and writes of two holders do not interleave.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ class Ended(_Taken):
 
 @dataclass(frozen=True, slots=True)
 class LeaseTaken(_Taken):
-    """Somebody holds the lease from now on."""
+    """A replica holds the lease from now on."""
 
     holder: str  # who; empty: it was given back
 
@@ -84,7 +84,7 @@ class Away:
 
     begin: float  # since when [s]
     end: float  # when it answered again [s]
-    who: str  # the holder of the lease whose kube-scheduler asks it
+    who: str  # the holder of the lease and its kube-scheduler
 
 
 Event: TypeAlias = QuotaWritten | Bound | Ended | LeaseTaken | HoldWritten | Evicted
@@ -93,7 +93,7 @@ Event: TypeAlias = QuotaWritten | Bound | Ended | LeaseTaken | HoldWritten | Evi
 @dataclass(slots=True)
 class _Model:
     flight: float
-    unheard: float
+    delay: float
     away: Sequence[Away]
     maxima: dict[str, list[tuple[float, Amounts | None]]] = field(default_factory=dict)
     used: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -149,23 +149,23 @@ class _Model:
     def _unasked(self, event: Bound) -> bool:
         """Return whether the extender may have been away when the pod was let through."""
         begin = max(event.at - LONGEST_ATTEMPT_SECONDS, event.created)
-        asked = [self.holder, self.former]
-        return any(one.who in asked and one.begin <= event.at and begin <= one.end for one in self.away)
+        requested = [self.holder, self.former]
+        return any(entry.who in requested and entry.begin <= event.at and begin <= entry.end for entry in self.away)
 
     def _end(self, uid: str) -> None:
-        known = self.bound.get(uid)
-        if known is not None:
-            for name, amount in known.charge.items():
-                self.used[known.namespace][name] -= amount
+        cached = self.bound.get(uid)
+        if cached is not None:
+            for name, amount in cached.charge.items():
+                self.used[cached.namespace][name] -= amount
 
     def _evict(self, event: Evicted) -> Iterator[str]:
         if event.victim in self.evicted:
             before = self.evicted[event.victim]
             yield f"{event.at:g} s: {event.victim} was evicted for {event.claimant}, and for {before} before"
         if event.victim not in self.holds.get(event.claimant, frozenset()):
-            yield f"{event.at:g} s: {event.victim} was evicted for {event.claimant}, whose hold does not name it"
+            yield f"{event.at:g} s: {event.victim} was evicted for {event.claimant}, but its hold does not name it"
         bound = self.bound.get(event.claimant)
-        if bound is not None and event.at - bound.at > self.unheard:
+        if bound is not None and event.at - bound.at > self.delay:
             yield f"{event.at:g} s: {event.victim} was evicted for {event.claimant}, which was bound already"
         self.evicted[event.victim] = event.claimant
 
@@ -173,7 +173,7 @@ class _Model:
 def faults(
     history: Iterable[Event],
     flight: float = LONGEST_FLIGHT_SECONDS,
-    unheard: float = -1.0,
+    delay: float = -1.0,
     away: Sequence[Away] = (),
 ) -> list[str]:
     """Everything in a history that must not be, one sentence each.
@@ -181,8 +181,8 @@ def faults(
     Args:
         history: in the order in which the API server took it.
         flight: the longest time until a pod is bound. [s]
-        unheard: for how long whoever evicts may not have heard of a binding; below 0: he hears at once. [s]
-        away: when quotas did not hold, as nobody could be asked: what was bound then counts, and is no fault.
+        delay: how late the evicting replica may observe a binding; below 0: at once. [s]
+        away: when quotas did not hold, because no replica was available: pods bound then count, and are no fault.
     """
-    model = _Model(flight, unheard, away)
+    model = _Model(flight, delay, away)
     return [fault for event in history for fault in model.take(event)]

@@ -93,30 +93,30 @@ def _holder(lease: Json) -> str:
 def history(seen: Iterable[Seen]) -> Iterator[Event]:
     """Yield the events in the API server's order."""
     nodes, over, holder = dict[str, str](), set[str](), ""
-    for one in sorted(seen, key=lambda one: one.version):
-        if one.kind == "quota":
-            most = (one.object.get("spec") or {}).get("max") or {}
+    for record in sorted(seen, key=lambda entry: entry.version):
+        if record.kind == "quota":
+            most = (record.object.get("spec") or {}).get("max") or {}
             bounds = {name: int(amount) for name, amount in most.items() if name == GPU}
-            yield QuotaWritten(one.at, one.object["metadata"]["namespace"], None if one.gone else bounds)
-        elif one.kind == "lease":
+            yield QuotaWritten(record.at, record.object["metadata"]["namespace"], None if record.gone else bounds)
+        elif record.kind == "lease":
             # Given back, it is its former holder's until another takes it: the former may not have noticed.
-            if (taken := _holder(one.object)) and taken != holder:
+            if (taken := _holder(record.object)) and taken != holder:
                 holder = taken
-                yield LeaseTaken(one.at, taken)
+                yield LeaseTaken(record.at, taken)
         else:
-            pod, name = one.object, _key(one.object)
+            pod, name = record.object, _key(record.object)
             node = str(pod["spec"].get("nodeName") or "")
             if node != nodes.get(name, ""):
                 nodes[name] = node
                 created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"]).timestamp()
-                yield Bound(one.at, name, pod["metadata"]["namespace"], {GPU: requested(pod)}, created)
-            if (one.gone or pod["status"].get("phase") in _OVER) and name not in over:
+                yield Bound(record.at, name, pod["metadata"]["namespace"], {GPU: requested(pod)}, created)
+            if (record.gone or pod["status"].get("phase") in _OVER) and name not in over:
                 over.add(name)
-                yield Ended(one.at, name)
+                yield Ended(record.at, name)
 
 
 def evictions(audited: Iterable[Json], events: Sequence[Event], writers: Sequence[str]) -> tuple[int, list[str]]:
-    """Return how many evictions the writers made, and what is wrong with them: twice, or without the Lease."""
+    """Return how many evictions the writers made, and their faults: twice, or without the Lease."""
     terms = [(event.at, event.holder) for event in events if isinstance(event, LeaseTaken)]
     victims: Counter[str] = Counter()
     wrong = []

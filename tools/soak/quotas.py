@@ -1,9 +1,9 @@
-"""Two replicas of extender and kube-scheduler in problem, and every write about quotas judged as one history.
+"""Two replicas of extender and kube-scheduler under faults, and every write about quotas checked as one history.
 
 Each replica is a kube-scheduler with a host name of its own and the extender beside it. One namespace borrows what
 another wants back again and again, and `max` is edited meanwhile. All the while a replica's extender or kube-scheduler
 is killed or paused. In the first half of the time pods wait for an extender that is away (`ignorable: false`), so that
-no binding may ever pass a `max`; in the second half they are placed without it, as is shipped, and only what was bound
+no binding may ever pass a `max`; in the second half they are placed without it, as is shipped, and only pods bound
 while it was away may.
 """
 
@@ -45,7 +45,7 @@ CALM_SECONDS: Final = (1.0, 9.0)
 PROBLEM_SECONDS: Final = (0.2, 12.0)
 UNHEARD_SECONDS: Final = LEASE_SECONDS + PROBLEM_SECONDS[1]
 FLIGHT_SECONDS: Final = 3 * PROBLEM_SECONDS[1]
-"""How old what a pod was let through by may be when it is bound: whoever decides may be paused meanwhile."""
+"""How old the state behind an admission may be at the binding: the replica may be paused meanwhile."""
 STRICT_SHARE, ALL_SHARE = 0.5, 0.9  # until which parts of the time pods wait for the extender, and anything is tried
 FEWEST: Final = {"bindings": 20, "evictions": 2, "holders of the Lease": 2, "problems": 4}  # of a run
 MOST_TOLD = 8
@@ -140,7 +140,7 @@ class Site:
         for replica in self.replicas:
             self.schedule(replica)
 
-    # What is done to the replicas
+    # Faults of the replicas
 
     def problem(self) -> Iterator[None]:
         """Cause faults one at a time, with pauses between; call it at intervals."""
@@ -185,7 +185,7 @@ class Site:
             if not replica.scheduler.running:
                 self.schedule(replica)
 
-    # What is done by the namespaces
+    # Actions of the namespaces
 
     def live(self, elapsed: float) -> None:
         """Something of what goes on in the namespaces, after a time. [s]"""
@@ -231,7 +231,7 @@ class Site:
 
 
 def trial(progress: Progress) -> None:
-    """Let quotas be fought for in problem, and judge what was written."""
+    """Let namespaces compete under faults, and check the writes."""
     progress.log(f"starting the cluster; seed {progress.seed}")
     with Site.open(progress.seed) as site:
         _live(progress, site)

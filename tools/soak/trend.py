@@ -21,7 +21,7 @@ class Trend:
 
         Args:
             times: When each was seen.
-            values: What was seen.
+            values: The observed values.
         """
         if len(values) < FEWEST:
             return None

@@ -22,7 +22,7 @@ def test_recordings_agree_with_expected(kind: str, unpacked: Unpacked) -> None:
     expected, result = json.loads((folder / "expected.json").read_text()), shown(folder)
     assert result["detected"] == {"cgroup": expected["cgroup_version"], "driver": expected["driver"]}
     assert list(result["intervals"]) == ["t000-t001", "t001-t002", "t002-t010", "t010-t060", "t060-t061"]
-    pods = [one for one in expected["objects"].values() if one["type"] == "pod"]
+    pods = [item for item in expected["objects"].values() if item["type"] == "pod"]
     for name, interval in result["intervals"].items():
         wanted, end = expected["intervals"][name], expected["instants"][name.partition("-")[2]]
         steal = _steal(folder, name) / wanted["seconds"] * 10  # which their formula counts, and ours does not
@@ -63,9 +63,9 @@ def test_pod_made_again_is_a_gap_although_its_counter_rose(kind: str, unpacked: 
     assert gaps(interval, gone) == ["vanished"]
     assert gone not in interval["pods"]
     assert "cpuMilli" not in interval["pods"].get(again, {})
-    others = {uid for uid in interval["pods"] if uid != again}
-    assert len(others) == 8
-    assert all("cpuMilli" in interval["pods"][uid] for uid in others)
+    remaining = {uid for uid in interval["pods"] if uid != again}
+    assert len(remaining) == 8
+    assert all("cpuMilli" in interval["pods"][uid] for uid in remaining)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_suspension_is_a_gap_of_cpu_and_not_of_memory(made: Made) -> None:
     made.instant(2, slept=30)
     made.instant(3, slept=30)
     asleep = made.interval("t001-t002")
-    assert [gaps(asleep, one) for one in ("node", A, B)] == [["suspended"]] * 3
+    assert [gaps(asleep, entry) for entry in ("node", A, B)] == [["suspended"]] * 3
     assert asleep["node"] == {"memoryBytes": 8192}
     assert made.interval("t000-t001")["gaps"] == made.interval("t002-t003")["gaps"] == []
 
@@ -225,8 +225,8 @@ def test_recorded_numbers_decide_whatever_counters_do(inodes: tuple[int, int], g
 def test_instants_are_ordered_by_seconds_and_other_folders_ignored(made: Made) -> None:
     for seconds in (999, 1000, 10):
         made.instant(seconds)
-    for other in ("t-1", "tmp", "t01x"):
-        (made.folder / other).mkdir()
+    for entry in ("t-1", "tmp", "t01x"):
+        (made.folder / entry).mkdir()
     names = ["t000-t001", "t001-t010", "t010-t999", "t999-t1000"]
     assert list(shown(made.folder)["intervals"]) == names
 

@@ -95,7 +95,7 @@ def test_suspension_leaves_memory_and_no_cpu_of_node_and_pods(recorded: Make) ->
     machine.advance("t002")
     slept = 600.0
     harvests = [collector.collect(Tick(1.0, ())) for collector in collectors]
-    cpu = {one.reason for collected in harvests for one in collected.missing if one.metric in (CPU, "psi_cpu_some")}
+    cpu = {gap.reason for collected in harvests for gap in collected.missing if gap.metric in (CPU, "psi_cpu_some")}
     assert cpu == {Gap.SUSPENDED}
     assert {sample.metric for collected in harvests for sample in collected.samples} >= {MEMORY, MEMORY_WITH_PAGE_CACHE}
     assert CPU not in {sample.metric for collected in harvests for sample in collected.samples}

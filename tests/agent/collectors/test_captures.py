@@ -86,13 +86,13 @@ def test_departed_pod_is_one_gap(kind: str, recorded: Make) -> None:
     """A pod whose cgroup is gone has no sample; what it used at last is a gap once, and nothing from then on."""
     machine = recorded(kind)
     collectors = resolve(["node", "pod"], machine.machine())
-    known = _pod(machine.uid("b5"), machine.uid("b5"))
-    _collect(collectors, machine, known)
+    cached = _pod(machine.uid("b5"), machine.uid("b5"))
+    _collect(collectors, machine, cached)
     machine.advance("t010")
-    collected = _collect(collectors, machine, known)
+    collected = _collect(collectors, machine, cached)
     gone = machine.uid("b5")
     assert gone not in _values(collected, CPU)
-    assert {(one.metric, one.reason) for one in collected.missing if one.entity == gone} == {
+    assert {(gap.metric, gap.reason) for gap in collected.missing if gap.entity == gone} == {
         (metric, VANISHED) for metric in (CPU, MEMORY, MEMORY_WITH_PAGE_CACHE)
     }
     system = derived.system(collected, machine.now)
@@ -100,8 +100,8 @@ def test_departed_pod_is_one_gap(kind: str, recorded: Make) -> None:
     if kind in WITH_MEMORY:
         assert [sample.metric for sample in system.samples] == [MEMORY]
     machine.advance("t010", at=machine.now + 1)
-    again = _collect(collectors, machine, known)
-    assert all(one.entity != gone for one in again.missing)
+    again = _collect(collectors, machine, cached)
+    assert all(entry.entity != gone for entry in again.missing)
     assert CPU in {sample.metric for sample in derived.system(again, machine.now).samples}
 
 
@@ -133,7 +133,7 @@ def test_running_pod_without_cgroup_is_a_gap_and_waiting_or_ended_one_is_not(rec
     machine = recorded("v2-systemd")
     pods = [_pod("lost", "lost"), _pod("waits", "waits", running=False), _pod("ended", "ended", terminal=True)]
     collected = _collect(resolve(["pod"], machine.machine()), machine, *pods)
-    gaps = {one.entity for one in collected.missing if one.reason == NO_CGROUP}
+    gaps = {gap.entity for gap in collected.missing if gap.reason == NO_CGROUP}
     assert gaps == {"lost"}
 
 
@@ -161,10 +161,10 @@ def test_ended_pod_is_skipped(recorded: Make) -> None:
     assert uid in _values(_collect(collectors, machine, running), MEMORY)
     collected = _collect(collectors, machine, ended)
     assert uid not in _values(collected, MEMORY)
-    assert [one for one in collected.missing if one.entity == uid] == [Missing(CPU, uid, ENDED)]
+    assert [gap for gap in collected.missing if gap.entity == uid] == [Missing(CPU, uid, ENDED)]
     later = [_collect(collectors, machine, ended) for _ in range(10)]
     assert all(sample.entity != uid for collected in later for sample in collected.samples)
-    assert all(one.entity != uid for collected in later for one in collected.missing)
+    assert all(entry.entity != uid for collected in later for entry in collected.missing)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_claims_take_no_samples(cgroup: str, right: str | None, others: dict[str
         collected = _collect(resolve(["pod"], machine.machine()), machine, *order)
         measured = _values(collected, MEMORY)
         assert owner in measured
-        assert not {"claims", "claims too"} & (measured.keys() | {one.entity for one in collected.missing})
+        assert not {"claims", "claims too"} & (measured.keys() | {gap.entity for gap in collected.missing})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -214,7 +214,9 @@ def test_node_pressure_is_the_growth_of_the_kernels_counter(kind: str, recorded:
     _collect(collectors, machine)
     machine.advance("t010")
     measured = _values(_collect(collectors, machine), "psi_cpu_some")[NODE]
-    totals = [machine.expected["instants"][one]["node"]["psi_total_usec"]["cpu"]["some"] for one in ("t002", "t010")]
+    totals = [
+        machine.expected["instants"][entry]["node"]["psi_total_usec"]["cpu"]["some"] for entry in ("t002", "t010")
+    ]
     seconds = machine.expected["intervals"]["t002-t010"]["seconds"]
     assert measured == pytest.approx((totals[1] - totals[0]) / 1e6 / seconds, rel=0.02)
 
@@ -229,12 +231,12 @@ def test_pod_pressure_agrees_with_capture(kind: str, recorded: Make) -> None:
         _collect(collectors, machine)
     before, began = _stalled(machine, "b2"), machine.now
     machine.advance("t010")
-    seen = [_values(_collect(collectors, machine), "psi_cpu_some") for _ in range(10)]
+    observed = [_values(_collect(collectors, machine), "psi_cpu_some") for _ in range(10)]
     uid = machine.uid("b2")
-    (measured,) = [values[uid] for values in seen if uid in values]
+    (measured,) = [values[uid] for values in observed if uid in values]
     assert measured == pytest.approx((_stalled(machine, "b2") - before) / 1e6 / (machine.now - began))
     assert 0 < measured < 1
-    assert {entity for values in seen for entity in values} == {machine.uid(name) for name in (*PODS, "b4", "e2")}
+    assert {entity for values in observed for entity in values} == {machine.uid(name) for name in (*PODS, "b4", "e2")}
 
 
 @pytest.mark.parametrize("kind", ["v1-cgroupfs", "v1vm-systemd"])

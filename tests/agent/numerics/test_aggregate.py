@@ -88,7 +88,7 @@ ONE, TWO, THREE = 1.0, 2.0, 3.0
 def test_table_has_a_hole_where_a_series_lacks_a_tick(
     parts: list[tuple[list[float], list[float]]], ticks: list[float], rows: list[list[float]]
 ) -> None:
-    result, values = aggregate.table([(np.array(times, float), np.array(own, float)) for times, own in parts])
+    result, values = aggregate.table([(np.array(times, float), np.array(local, float)) for times, local in parts])
     assert result.tolist() == ticks
     np.testing.assert_array_equal(values, rows)
 

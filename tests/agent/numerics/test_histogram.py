@@ -93,5 +93,5 @@ def test_rows_equal_single_histograms(rounds: list[tuple[list[float], float]], s
     for values, time in rounds:
         bank.add(rows, np.array(values), np.full(3, time))
     alone = [seen([(values[row], time) for values, time in rounds], buckets=CPU_BUCKETS) for row in range(3)]
-    assert bank.percentiles(rows, share).tolist() == [percentile(one, share) for one in alone]
-    assert bank.totals.tolist() == [one.totals[0] for one in alone]
+    assert bank.percentiles(rows, share).tolist() == [percentile(name, share) for name in alone]
+    assert bank.totals.tolist() == [entry.totals[0] for entry in alone]

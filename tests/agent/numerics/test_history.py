@@ -66,8 +66,8 @@ def test_checkpoint_loses_nothing() -> None:
     again = cpu_history()
     again.grow(2)
     again.restore(history.checkpoint(ROWS), ROWS)
-    for one in (history, again):
-        days_of(5, 2.0, one, START + 5000.0)
+    for entry in (history, again):
+        days_of(5, 2.0, entry, START + 5000.0)
     assert again.checkpoint(ROWS) == history.checkpoint(ROWS)
 
 

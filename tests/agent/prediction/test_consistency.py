@@ -150,10 +150,10 @@ def test_numbers_agree(
         assert all(0 <= amount <= facts.capacity[resource] for resource, amount in numbers.items())
     for resource, term in result.terms.items():
         assert result.reclaimable[resource] <= min(
-            facts.allocatable[resource], sum(one.requests.get(resource, 0) for one in here)
+            facts.allocatable[resource], sum(item.requests.get(resource, 0) for item in here)
         )
         if not term.by_model:
-            requested = sum(one.requests.get(resource, 0) for one in here if one.band is PriorityBand.PROD)
+            requested = sum(entry.requests.get(resource, 0) for entry in here if entry.band is PriorityBand.PROD)
             left = requested - (result.classes[PROD].peak[resource] - 1)
             assert result.reclaimable[resource] <= max(left, 0)
     view = build_overview(now, Sources(store, trainer, here, facts), result, window_seconds=10.0)
@@ -168,9 +168,9 @@ def test_class_that_uses_more_than_ever_is_expected_to() -> None:
     result = predict(node.now, node.trainer, pods, FACTS, policy, present=used)
     assert {name: result.classes[name].peak[CPU] for name in (PROD, SYS, NODE)} == {PROD: 3000, SYS: 250, NODE: 3250}
     assert (result.reclaimable[CPU], result.prod_peak[CPU]) == (1000, 3250)
-    own = predict(node.now, node.trainer, pods, FACTS, replace(policy, model="percentile"), present=used)
-    assert own.prod_peak[CPU] == 3250
-    assert own.reclaimable[CPU] <= 4000 - 3000
+    local = predict(node.now, node.trainer, pods, FACTS, replace(policy, model="percentile"), present=used)
+    assert local.prod_peak[CPU] == 3250
+    assert local.reclaimable[CPU] <= 4000 - 3000
 
 
 def test_rule_of_its_own_expects_no_less_than_prod() -> None:

@@ -42,7 +42,7 @@ def test_table_and_page_have_the_models_with_their_parameters_and_defaults() -> 
     assert DEEPEST == _DEEPEST
 
 
-@pytest.mark.parametrize(("model", "name"), [(model, name) for model, known in MODELS.items() for name in known])
+@pytest.mark.parametrize(("model", "name"), [(model, name) for model, cached in MODELS.items() for name in cached])
 def test_model_accepts_what_the_table_allows_and_nothing_beyond(model: str, name: str) -> None:
     rule = MODELS[model][name]
     good: list[Any] = [True, False]

@@ -62,8 +62,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _run(site: Path, *policies: dict[str, Any]) -> list[Any]:
     """Model in force, peak of Prod in milli-cores, and problem, for each policy, of an agent with those packages."""
-    asked = json.dumps([{"coldStartPeriodSeconds": 60, **policy} for policy in policies])
-    done = python(site, "-c", RUN, stdin=asked)
+    requested = json.dumps([{"coldStartPeriodSeconds": 60, **policy} for policy in policies])
+    done = python(site, "-c", RUN, stdin=requested)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -85,4 +85,4 @@ def test_installed_model_is_selected_by_name_alone_or_in_max_and_broken_ones_nam
     assert wrong[2] == "spec.predictPolicy.parameters.factor: must be a number from 1 to 10, got 11"
     assert "model broken (times_mean:Broken) is not a dataclass" in broken[2]
     assert "model missing is announced by times_mean:Nothing, which fails" in missing[2]
-    assert {one[0] for one in (wrong, broken, missing)} == {DEFAULTS.model}
+    assert {entry[0] for entry in (wrong, broken, missing)} == {DEFAULTS.model}

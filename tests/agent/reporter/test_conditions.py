@@ -14,12 +14,12 @@ from tests.agent.made import START, pod
 READY = Readiness(ready=True, reason="Ready", message="fine")
 BOTH = {CPU: 1.0, MEMORY: 1.0}
 PODS = [pod("a"), pod("b"), pod("c")]
-ALL = {one.uid: BOTH for one in PODS}
+ALL = {entry.uid: BOTH for entry in PODS}
 FULL_DISK = "cannot write agent.db: database or disk is full"
 GHOST, NEW = (replace(pod(name), listed=False, created=START - age) for name, age in (("ghost", 60), ("new", 0)))
 WAITING = replace(pod("w"), running=False)
 FAILING = {"store": FULL_DISK, "node": "/proc/meminfo has no MemFree"}
-NO_CONTROLLER = [Missing(MEMORY, one.uid, "no-memory-controller") for one in PODS]
+NO_CONTROLLER = [Missing(MEMORY, item.uid, "no-memory-controller") for item in PODS]
 
 
 def collecting(

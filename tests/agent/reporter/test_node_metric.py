@@ -156,7 +156,7 @@ def test_policy_in_force_is_reported_with_its_parts() -> None:
 
 def test_ten_of_many_cold_pods_are_named() -> None:
     node, pods = machine(), [pod(f"p{number:02}") for number in range(30)]
-    node.rounds(1, {one.uid: 0.1 for one in pods}, pods)
+    node.rounds(1, {entry.uid: 0.1 for entry in pods}, pods)
     result = fast(node, prediction(node, pods, PredictPolicy()))["prediction"]["pods"]
     assert result == {"warm": 0, "cold": 30, "coldNames": [f"shop/p{number:02}" for number in range(10)]}
 

@@ -51,7 +51,9 @@ def test_metrics_have_the_node_and_the_worst_pod() -> None:
     metrics = Metrics("n1")
 
     def shown() -> dict[str, float]:
-        families = [one for one in metrics.registry.collect() if "pressure" in one.name or "throttled" in one.name]
+        families = [
+            entry for entry in metrics.registry.collect() if "pressure" in entry.name or "throttled" in entry.name
+        ]
         return {
             "/".join((sample.name.removeprefix("headroom_agent_"), *sample.labels.values())): sample.value
             for family in families

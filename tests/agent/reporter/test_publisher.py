@@ -44,7 +44,7 @@ async def test_full_report_replaces_what_is_ours_and_nothing_else(stage: Stage) 
         "conditions": [THEIRS, {"type": 7}, {"type": "Collecting", "status": "True", "reason": "Ready"}],
     }
     assert stage.status == theirs | sent
-    assert [one.type for one in stage.reports.previous] == ["MidPublished", "Collecting"]
+    assert [entry.type for entry in stage.reports.previous] == ["MidPublished", "Collecting"]
     assert "hostApplicationMetric" not in stage.patches()[0]
     assert stage.publisher.report_status.problem == ""
     assert stage.metric("report_bytes_total", kind="full") > 100
@@ -77,8 +77,8 @@ async def test_conditions_of_others_are_never_set_back(stage: Stage) -> None:
         stage.api.edit(status={"conditions": [*mine, {**THEIRS, "status": status}]})
         stage.reports.prediction = PREDICTION if ours == "Ready" else COLLECTING
         await stage.publisher.report()
-        kept = {condition["type"]: condition for condition in stage.conditions()}
-        assert (kept["MidPublished"]["status"], kept["Collecting"]["reason"]) == (status, ours)
+        stored = {condition["type"]: condition for condition in stage.conditions()}
+        assert (stored["MidPublished"]["status"], stored["Collecting"]["reason"]) == (status, ours)
     assert ["conditions" in patch for patch in stage.patches()] == [True, False, True, True]  # after a conflict
     assert (stage.publisher.report_status.problem, stage.reports.problems) == ("", [])  # whatever their order is
 
@@ -267,7 +267,7 @@ async def play(stage: Stage, end: float, at: dict[float, Callable[[], None]]) ->
 
     async def sleep(seconds: float) -> None:
         target = stage.time + seconds
-        for due in sorted(one for one in at if START + one <= target):
+        for due in sorted(entry for entry in at if START + entry <= target):
             stage.time = max(stage.time, START + due)
             at.pop(due)()
         stage.time = target

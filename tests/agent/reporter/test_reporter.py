@@ -73,7 +73,7 @@ def test_report_and_metrics_show_the_machine(parts: Parts) -> None:
     parts.pipeline.failing["store"] = "cannot write agent.db: database or disk is full"
     policy = {"predictPolicy": {"coldStartPeriodSeconds": 0, "model": "max", "of": [{"model": "nsigma-v1"}]}}
     result = parts.reports.full(now, specs.read(policy, DEFAULT), problems=["The spec is odd."])
-    (busy,) = (one for one in result.status["podsMetric"] if one["name"] == uid)
+    (busy,) = (entry for entry in result.status["podsMetric"] if entry["name"] == uid)
     assert 250 <= milli(busy["podUsage"]["resources"]["cpu"]) <= 310
     assert busy["extensions"]["pressurePercent"] == {"memory": 25}
     message = result.status["conditions"][0]["message"]
@@ -124,7 +124,7 @@ def test_unlisted_pods_are_prod(machine: RecordedMachine, tmp_path: Path) -> Non
     assert peaks["node"] >= max(used["node"], peaks["prod"])
     fast = reports.fast(START + machine.now + 200, DEFAULT, result.prediction)  # of the prediction's moment
     assert fast.status["prediction"]["classes"] == result.status["prediction"]["classes"]
-    assert {one["priority"] for one in result.status["podsMetric"]} == {"koord-prod"}
+    assert {entry["priority"] for entry in result.status["podsMetric"]} == {"koord-prod"}
     assert "PodsUnlisted" not in str(result.status["conditions"])  # a moment ago they may have been on their way
     pipeline.close(START)
 
@@ -211,10 +211,10 @@ def test_metrics_have_koordlets_names_labels_and_units(parts: Parts) -> None:
 def test_minutes_are_kept_as_long_as_a_policy_that_arrives_needs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept: list[float] = []
+    stored: list[float] = []
     spec = specs.read({"predictPolicy": {"model": "sum-max", "parameters": {"windowDays": 12}}}, DEFAULT)
     with unmeasured(tmp_path) as (reports, _):
-        monkeypatch.setattr(Tsdb, "set_minute_retention", lambda _, days: kept.append(days))
-        for given in (spec, spec, spec, DEFAULT):  # the policy last requested stays
-            reports.predict(START, given)
-    assert kept == [12.0, 12.0]
+        monkeypatch.setattr(Tsdb, "set_minute_retention", lambda _, days: stored.append(days))
+        for inputs in (spec, spec, spec, DEFAULT):  # the policy last requested stays
+            reports.predict(START, inputs)
+    assert stored == [12.0, 12.0]

@@ -22,8 +22,8 @@ FOUR_HOURS = 4 * 3600
 
 
 def measured(store: Any, now: float = START + 300.0, **more: Any) -> Usages:  # noqa: ANN401 - a store, arguments
-    given = {"window_seconds": 300.0, "durations_seconds": [300.0, 600.0], "memory_policy": WITHOUT_PAGE_CACHE, **more}
-    return measure(now, store, PODS, CLASSES.get, **given)
+    inputs = {"window_seconds": 300.0, "durations_seconds": [300.0, 600.0], "memory_policy": WITHOUT_PAGE_CACHE, **more}
+    return measure(now, store, PODS, CLASSES.get, **inputs)
 
 
 def filled(metric: str = CPU, start: float = START, **values: list[float]) -> MadeStore:

@@ -41,7 +41,7 @@ def test_used_is_the_mean_of_the_last_seconds_and_peaks_are_the_models() -> None
     view, prediction = seen()
     assert row(view.classes, "node").used == {CPU: 1.0, MEMORY: GIB}
     assert [row(view.classes, name).used[CPU] for name in ("system", "prod, 1 pod", "batch")] == [0.25, 0.5, 0.25]
-    assert [one.name for one in view.pods] == ["shop/web", "shop/job", "shop/fresh"]
+    assert [pod.name for pod in view.pods] == ["shop/web", "shop/job", "shop/fresh"]
     assert not any(cls_.name.strip().startswith(("mid", "free")) for cls_ in view.classes)
     assert row(view.pods, "shop/web").peak[CPU] == pytest.approx(0.5, rel=0.01)
     whole = prediction.classes[NODE].peak[CPU] / 1000

@@ -38,7 +38,7 @@ def test_names_of_pods_control_no_terminal(out: io.StringIO) -> None:
         screen.show(["a/\x1b[2Jcart\nFORGED\u202e"])
     text = out.getvalue()
     assert "\\x1b[2Jcart\\nFORGED\\u202e" in text
-    assert not [each for each in ("\x1b[2J", "\u202e", "\nFORGED") if each in text]
+    assert not [entry for entry in ("\x1b[2J", "\u202e", "\nFORGED") if entry in text]
 
 
 def test_terminal_is_refreshed_in_place() -> None:

@@ -98,13 +98,13 @@ def _apply(content: bytearray, offset: int, new: bytes | None) -> None:
 @contextlib.contextmanager
 def unreliable_disk(folder: Path) -> Iterator[Disk]:
     """Every database in a folder that is opened in the block lies on such a disk."""
-    disk, kept = Disk(), list[Any]()
+    disk, stored = Disk(), list[Any]()
     library = ctypes.CDLL(_sqlite3.__file__)
     library.sqlite3_vfs_find.restype = POINTER(_Vfs)
     system = library.sqlite3_vfs_find(None)
     ours = _Vfs.from_buffer_copy(system.contents)
     ours.name, ours.next = b"unreliable", None
-    ours.open = _OPEN(_opening(_alone(_OPEN, system.contents.open), disk, folder, kept))
+    ours.open = _OPEN(_opening(_alone(_OPEN, system.contents.open), disk, folder, stored))
     library.sqlite3_vfs_register(ctypes.byref(ours), 1)
     try:
         yield disk

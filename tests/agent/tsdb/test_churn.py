@@ -21,7 +21,7 @@ def _churn(store: Tsdb, ticks: int = TICKS) -> float:
     now = START
     for number in range(ticks):
         now = START + number * STEP
-        short = [Sample(CPU, f"short-{number:05d}-{one:02d}", now, 0.25) for one in range(AT_A_TIME)]
+        short = [Sample(CPU, f"short-{number:05d}-{index:02d}", now, 0.25) for index in range(AT_A_TIME)]
         store.append(now, [Sample(CPU, "node", now, 6.0), Sample(CPU, "steady", now, 1.0), *short])
         store.maintain(now, seconds=1.0)
     return now

@@ -93,7 +93,7 @@ def test_unusable_is_set_aside(tmp_path: Path, what: str, caplog: pytest.LogCapt
     with caplog.at_level(logging.WARNING), Tsdb.open(path, SMALL) as store:
         fill(store, 3)
         assert store.size().set_aside == 1
-    (aside,) = [one for one in tmp_path.glob(f"t.db.{name}-*") if one.suffix.rpartition("-")[2].isdigit()]
+    (aside,) = [entry for entry in tmp_path.glob(f"t.db.{name}-*") if entry.suffix.rpartition("-")[2].isdigit()]
     assert before is None or aside.read_bytes() == before
     (message,) = (record.getMessage() for record in caplog.records)
     assert str(path) in message

@@ -103,7 +103,7 @@ def test_long_outage_is_bounded(tmp_path: Path) -> None:
 def test_pods_that_left_in_an_outage_are_forgotten(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SMALL) as store, read_only(store):
         for number in range(550):
-            names = tuple(f"pod-{number}-{one}" for one in range(3))
+            names = tuple(f"pod-{number}-{index}" for index in range(3))
             with contextlib.suppress(StoreUnavailable):
                 store.append(START + number, samples(START + number, entities=names))
         assert store.size().series <= 1000 + 356 * 6 < 550 * 6
@@ -159,7 +159,7 @@ def test_reader_cannot_grow_the_log(tmp_path: Path) -> None:
             other.execute("SELECT * FROM head").fetchall()
             for number in range(1, 150):
                 now, noise = START + number, chance.integers(0, 1 << 40, 300)
-                tick = [Sample(MEMORY, f"p{one}", now, float(noise[one])) for one in range(300)]
+                tick = [Sample(MEMORY, f"p{index}", now, float(noise[index])) for index in range(300)]
                 with contextlib.suppress(StoreUnavailable):
                     store.append(now, tick)
             assert "another program reads the database for too long" in store.problem

@@ -75,7 +75,7 @@ def test_full_file_with_its_log_drops_the_oldest_samples_and_keeps_new_ones(tmp_
         for number in range(400):
             now = START + number
             noise = chance.integers(0, 1 << 50, 200)
-            store.append(now, [Sample(MEMORY, f"p{one}", now, float(noise[one])) for one in range(200)])
+            store.append(now, [Sample(MEMORY, f"p{index}", now, float(noise[index])) for index in range(200)])
             store.maintain(now, seconds=0.01)
             most = max(most, store.size().file_bytes)
         finish(store, now)
@@ -96,7 +96,7 @@ def test_full_store_drops_the_oldest_minutes_and_keeps_samples_of_windows(tmp_pa
         for number in range(3000):
             now = START + number * 20
             amounts = chance.integers(0, 1 << 50, 40)
-            store.append(now, [Sample(MEMORY, f"p{one}", now, float(amounts[one])) for one in range(40)])
+            store.append(now, [Sample(MEMORY, f"p{index}", now, float(amounts[index])) for index in range(40)])
             store.maintain(now, seconds=0.1)
         assert store.size().dropped_blocks
         assert len(store.window(MEMORY, "p7", now - 1800, now)) == 90
@@ -143,7 +143,7 @@ def test_clock_needs_a_day(blocks: list[tuple[float, float]], expected: float | 
     starts, ends = np.array(blocks, dtype=float).reshape(-1, 2).T
     lengths = ends - starts
     since = np.cumsum(lengths[::-1])[::-1] - lengths
-    table = [np.rint(one * DAY_MS).astype(np.int64) for one in (starts, ends, since)]
+    table = [np.rint(entry * DAY_MS).astype(np.int64) for entry in (starts, ends, since)]
     result = trusted_now(int(ends.max(initial=9.0) * DAY_MS), *table)
     assert result == pytest.approx(-(1 << 62) if expected is None else expected * DAY_MS)
 

@@ -122,8 +122,8 @@ def cluster_of(vector: Json) -> QuotaCluster:
 
 def _by_resources(pod: Json) -> Json:
     """A pod that asks a node for nothing but resources."""
-    kept = {key: value for key, value in (pod.get("spec") or {}).items() if key in _OF_RESOURCES}
-    return named({**pod, "spec": kept})
+    stored = {key: value for key, value in (pod.get("spec") or {}).items() if key in _OF_RESOURCES}
+    return named({**pod, "spec": stored})
 
 
 def _preempt(vector: Json) -> dict[str, Any]:
@@ -133,9 +133,9 @@ def _preempt(vector: Json) -> dict[str, Any]:
     statuses = vector.get("filterStatuses") or {}
     nodes = sorted(name for name in cluster.nodes if statuses.get(name) != UNRESOLVABLE)
     result = [select_victims(situation, name, fitting.misfit) for name in nodes]
-    candidates = [each for each in result if isinstance(each, Candidate)]
-    rejected = [each for each in result if isinstance(each, Rejected)]
-    codes = {each.node: _code(each, fitting.unresolvable(each.node)) for each in rejected}
+    candidates = [entry for entry in result if isinstance(entry, Candidate)]
+    rejected = [item for item in result if isinstance(item, Rejected)]
+    codes = {element.node: _code(element, fitting.unresolvable(element.node)) for element in rejected}
     nominated = statuses.get(pod.nominated)
     return {
         "preFilter": _pre_filter(pod, refusal(pod, cluster.ledger, claims)),
@@ -176,11 +176,11 @@ def _post_filter(
         best = pick(candidates)
         deleted = sorted(victim.key for victim in best.victims if not victim.terminating)
         return {"code": "Success", "message": "", "nominatedNode": best.node, "deleted": deleted}
-    errors = [each.reason for each in rejected if each.needless]
+    errors = [entry.reason for entry in rejected if entry.needless]
     if errors:
         message = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         return {"code": "Error", "message": message, "nominatedNode": None, "deleted": []}
-    counts = Counter(reason for each in rejected for reason in each.reason.split(", "))
+    counts = Counter(reason for item in rejected for reason in item.reason.split(", "))
     counts[_UNHELPFUL] += nodes - len(rejected)
     texts = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items() if count))
     message = f"0/{nodes} nodes are available: {texts}."
@@ -189,9 +189,9 @@ def _post_filter(
 
 def _pod_eligible(vector: Json) -> dict[str, Any]:
     cluster = cluster_of(vector)
-    for given in vector.get("elasticQuotas") or ():
-        namespace = given["quota"]["metadata"]["namespace"]
-        rest = minus(amounts_of(given.get("used")), cluster.ledger.used(namespace))
+    for inputs in vector.get("elasticQuotas") or ():
+        namespace = inputs["quota"]["metadata"]["namespace"]
+        rest = minus(amounts_of(inputs.get("used")), cluster.ledger.used(namespace))
         cluster.place(standing_in(namespace, rest))
     reason = ineligible(
         QuotaPod.from_json(_by_resources(vector["preemptor"])), cluster, NOW, vector.get("nominatedNodeStatus")

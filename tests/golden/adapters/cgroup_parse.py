@@ -154,7 +154,7 @@ def _pressure(vector: Mapping[str, Any]) -> dict[str, Any]:
         name: _parsed(lambda text, _: procfs.pressure_totals(text), _file(vector, f"{name}-pressure"), 0)
         for name in ("cpu", "memory", "io")
     }
-    if any(one["error"] for one in result.values()):
+    if any(entry["error"] for entry in result.values()):
         return {"error": True, "value": None}
     return {"error": False, "value": {name: one["value"] for name, one in result.items()}}
 

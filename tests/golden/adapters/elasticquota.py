@@ -66,14 +66,14 @@ def _new_quota_info(vector: Json) -> dict[str, Any]:
 def _after(vector: Json, pods: Iterable[tuple[QuotaPod, bool]]) -> dict[str, Any]:
     """What is used after pods came (True) and went (False), as a resource list."""
     ledger = QuotaLedger()
-    given = amounts_of(vector.get("used"))
-    ledger.put_pod(standing_in("", given))
+    inputs = amounts_of(vector.get("used"))
+    ledger.put_pod(standing_in("", inputs))
     for pod, comes in pods:
         if comes:
             ledger.admit(pod)
         else:
             ledger.withdraw(pod.uid)
-    return {"used": _resource_list(ledger.used(""), given)}
+    return {"used": _resource_list(ledger.used(""), inputs)}
 
 
 def _resource_list(amounts: Amounts, also: Iterable[str] = ()) -> dict[str, Amount]:
@@ -112,10 +112,10 @@ def _pod_request(vector: Json) -> dict[str, Any]:
 
 
 def seed(ledger: QuotaLedger, vector: Json) -> None:
-    for each in vector.get("elasticQuotas") or ():
-        quota = Quota.from_json(each.get("quota") or each)
+    for entry in vector.get("elasticQuotas") or ():
+        quota = Quota.from_json(entry.get("quota") or entry)
         ledger.put_quota(quota)
-        ledger.put_pod(standing_in(quota.namespace, amounts_of(each.get("used"))))
+        ledger.put_pod(standing_in(quota.namespace, amounts_of(entry.get("used"))))
 
 
 class World:
@@ -124,10 +124,10 @@ class World:
     def __init__(self, vector: Json) -> None:
         self.plugin = CapacityScheduling(MaxMissing.ZERO)
         self.cache = ClusterCache(LoadRules(), {NAME: self.plugin})
-        kept = self.cache.plugin_states[NAME]
-        assert isinstance(kept, QuotaCluster)
-        self.kept = kept
-        seed(kept.ledger, vector)
+        stored = self.cache.plugin_states[NAME]
+        assert isinstance(stored, QuotaCluster)
+        self.kept = stored
+        seed(stored.ledger, vector)
         for node in vector.get("nodes") or ():
             self.cache.put_node(node)
         for pod in vector.get("nominatedPods") or ():
@@ -161,8 +161,8 @@ def _state(ledger: QuotaLedger, namespace: str, uids: Iterable[str]) -> dict[str
 def _events(vector: Json) -> dict[str, Any]:
     cluster, uids = QuotaCluster(NAME, MaxMissing.ZERO), set()
     for step in vector["steps"]:
-        ((kind, given),) = step.items()
-        item = given[1] if kind in ("updateQuota", "updatePod") else given
+        ((kind, inputs),) = step.items()
+        item = inputs[1] if kind in ("updateQuota", "updatePod") else inputs
         if kind in ("addQuota", "updateQuota"):
             cluster.put_quota(item)
         elif kind == "deleteQuota":
@@ -190,10 +190,10 @@ def _sequence(vector: Json, *, reserve: bool) -> dict[str, Any]:
     pods = [QuotaPod.from_json(named(pod)) for pod in vector["pods"]]
     cached = _uids(vector.get("cachedPods"))
     counted = {pod.uid: pod for pod in pods if pod.uid in cached}
-    for each in vector.get("elasticQuotas") or ():
-        quota = Quota.from_json(each.get("quota") or each)
+    for entry in vector.get("elasticQuotas") or ():
+        quota = Quota.from_json(entry.get("quota") or entry)
         ledger.put_quota(quota)
-        rest: Amounts = amounts_of(each.get("used"))
+        rest: Amounts = amounts_of(entry.get("used"))
         for pod in counted.values():
             if pod.namespace == quota.namespace:
                 rest = plus(rest, {name: -amount for name, amount in pod.charge.items()})

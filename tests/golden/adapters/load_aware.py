@@ -97,7 +97,7 @@ def _estimation_deadline(vector: dict[str, Any]) -> dict[str, Any]:
 
 def stated(usage: Usage | None) -> Vector | None:
     """A usage in the words of the reference, which has none for an amount that is not known: there it is 0."""
-    return None if usage is None else tuple([each or 0 for each in usage])
+    return None if usage is None else tuple([entry or 0 for entry in usage])
 
 
 def _select_aggregated_usage(vector: dict[str, Any]) -> dict[str, Any]:

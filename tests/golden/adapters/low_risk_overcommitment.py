@@ -164,22 +164,22 @@ def _columns(amounts: Mapping[str, int]) -> IntArray:
 
 def _compute_risk(vector: dict[str, Any]) -> dict[str, Any]:
     """The sums come from the vector and not from pods."""
-    given = {name: _columns(amounts) for name, amounts in vector["nodeRequestsAndLimits"].items()}
+    inputs = {name: _columns(amounts) for name, amounts in vector["nodeRequestsAndLimits"].items()}
     world, nodes = _row(vector)
-    record, capacity = nodes.tables[NAME], given["nodeCapacity"]
-    there = (given["nodeRequestMinusPod"], given["nodeLimitMinusPod"], capacity)
-    mean, deviation, known = (record[key][0].tolist() for key in ("mean", "deviation", "known"))
+    record, capacity = nodes.tables[NAME], inputs["nodeCapacity"]
+    there = (inputs["nodeRequestMinusPod"], inputs["nodeLimitMinusPod"], capacity)
+    mean, deviation, cached = (record[key][0].tolist() for key in ("mean", "deviation", "known"))
     amounts = [part[:, 0].tolist() for part in there]
     columns = zip(mean, deviation, *amounts, strict=True)
-    load = np.array([[load_risk(*column) if texts else 0.0] for texts, column in zip(known, columns, strict=True)])
-    risk = world.plugin.risk(Totals(given["nodeRequest"], given["nodeLimit"], capacity), load)
+    load = np.array([[load_risk(*column) if texts else 0.0] for texts, column in zip(cached, columns, strict=True)])
+    risk = world.plugin.risk(Totals(inputs["nodeRequest"], inputs["nodeLimit"], capacity), load)
     return {"risk": float(risk[RESOURCES.index(vector["resource"]), 0])}
 
 
 def _scored(vector: dict[str, Any]) -> list[tuple[str, int]]:
     world = World(plugin_of(vector))
-    for each in vector["nodes"]:
-        world.put(each["node"], each.get("pods") or ())
+    for entry in vector["nodes"]:
+        world.put(entry["node"], entry.get("pods") or ())
     now = world.watch(vector.get("watcher"))
     pod: PodRequest = world.cache.read(vector["pod"])
     nodes = world.look([node["node"]["metadata"]["name"] for node in vector["nodes"]], now)

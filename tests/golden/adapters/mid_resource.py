@@ -48,7 +48,7 @@ def _metric(short: Mapping[str, Any] | None) -> Json | None:
         for application in short.get("hostApplications") or ()
     ]
     status["podsMetric"] = [
-        {**each, "podUsage": {"resources": each.get("usage")}} for each in short.get("podsMetric") or ()
+        {**entry, "podUsage": {"resources": entry.get("usage")}} for entry in short.get("podsMetric") or ()
     ]
     return {"metadata": {"name": "node"}, "status": status}
 

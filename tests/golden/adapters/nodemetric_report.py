@@ -106,16 +106,16 @@ def _amounts(found: ResourceMap | None) -> Amounts:
 
 def _collected(mean: Mapping[str, float], windows: Sequence[Window], name: str) -> dict[str, Any]:
     """The average or a percentile, and the time between the first sample and the last."""
-    known = windows[0].statistics
+    cached = windows[0].statistics
     if name == "avg":
         usage = mean
     elif name in aggregate.PERCENTILES:
-        usage = {resource: getattr(result, name) for resource, result in known.items()}
+        usage = {resource: getattr(result, name) for resource, result in cached.items()}
     else:
         raise UnsupportedVectorError(f"usage is not reported as {name}")
     return {
         "usage": _amounts(resource_map(usage)),
-        "sampleSpanSeconds": known[CPU].span_seconds if CPU in known else 0,
+        "sampleSpanSeconds": cached[CPU].span_seconds if CPU in cached else 0,
     }
 
 
@@ -151,15 +151,15 @@ def _collect_pod(vector: dict[str, Any]) -> dict[str, Any]:
 
 def _collect_aggregates(vector: dict[str, Any]) -> dict[str, Any]:
     by_resource = {CPU: vector["cpuByAggregate"], MEMORY: vector["memoryBytesByAggregate"]}
-    given = {resource: _statistics(amounts, vector["sampleSpanSeconds"]) for resource, amounts in by_resource.items()}
-    reported = [aggregated(Window(float(seconds), given)) for seconds in vector["durationsSeconds"] or ()]
+    inputs = {resource: _statistics(amounts, vector["sampleSpanSeconds"]) for resource, amounts in by_resource.items()}
+    reported = [aggregated(Window(float(seconds), inputs)) for seconds in vector["durationsSeconds"] or ()]
     return {
         "aggregated": [
             {
-                "duration": one.duration,
-                "usage": {name: _amounts(amounts) for name, amounts in (one.usage or {}).items()},
+                "duration": entry.duration,
+                "usage": {name: _amounts(amounts) for name, amounts in (entry.usage or {}).items()},
             }
-            for one in reported
+            for entry in reported
         ]
     }
 

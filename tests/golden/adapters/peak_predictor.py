@@ -66,9 +66,9 @@ class _Given:
 
     def model(self, uid: str) -> Mapping[str, Any] | None:
         """A prediction of the vector; None for none."""
-        known = self.predictions.get("byUID") or {}
-        if uid in known:
-            return known[uid] or {}
+        cached = self.predictions.get("byUID") or {}
+        if uid in cached:
+            return cached[uid] or {}
         return None if self.predictions.get("defaultIsError") else self.predictions.get("default") or {}
 
     def percentile(self, uid: str, metric: str) -> float:
@@ -95,16 +95,16 @@ class _Given:
 
 
 def _prod_reclaimable(vector: dict[str, Any]) -> dict[str, Any]:
-    given = _Given.read(vector)
-    once = listed_once(given.pods)
+    inputs = _Given.read(vector)
+    once = listed_once(inputs.pods)
     parts: dict[str, dict[str, PercentileEstimate]] = {}
     for metric in UNITS:
-        pods, room = given.prod_pods(metric, once), given.room(metric)
-        own = by_pods(pods, given.margin, room)
-        together = by_class(pods, given.classes(metric), given.margin, room)
-        parts[metric] = {"pod": own, "priority": together, "": tightest([own, together])}
+        pods, room = inputs.prod_pods(metric, once), inputs.room(metric)
+        local = by_pods(pods, inputs.margin, room)
+        together = by_class(pods, inputs.classes(metric), inputs.margin, room)
+        parts[metric] = {"pod": local, "priority": together, "": tightest([local, together])}
     return {
-        "addPodErrorUIDs": _refused(given, once),
+        "addPodErrorUIDs": _refused(inputs, once),
         **{_key(name, "reclaimable"): _amounts(parts, name, "reclaimable") for name in ("pod", "priority", "")},
         **{_key(name, "peak"): _amounts(parts, name, "peak") for name in ("pod", "priority", "")},
     }
@@ -112,16 +112,16 @@ def _prod_reclaimable(vector: dict[str, Any]) -> dict[str, Any]:
 
 def _priority_reclaimable(vector: dict[str, Any]) -> dict[str, Any]:
     """The class alone: no pod is looked at by itself, so none is cold, refused, or noticed to be listed twice."""
-    given = _Given.read(vector)
+    inputs = _Given.read(vector)
     parts = {}
     for metric in UNITS:
-        requests = np.array([pod.requests.get(metric, 0) for pod in given.pods], dtype=np.float64)
+        requests = np.array([pod.requests.get(metric, 0) for pod in inputs.pods], dtype=np.float64)
         terminating, nobody = (
-            _mask(pod.terminating or pod.terminal for pod in given.pods),
+            _mask(pod.terminating or pod.terminal for pod in inputs.pods),
             np.zeros(len(requests), np.bool_),
         )
         pods = ProdPods(requests, requests, requests, cold=nobody, terminating=terminating, known=~nobody)
-        parts[metric] = {"priority": by_class(pods, given.classes(metric), given.margin, given.room(metric))}
+        parts[metric] = {"priority": by_class(pods, inputs.classes(metric), inputs.margin, inputs.room(metric))}
     return {
         "priorityReclaimable": _amounts(parts, "priority", "reclaimable"),
         "priorityPeak": _amounts(parts, "priority", "peak"),
@@ -168,16 +168,16 @@ def _default_histogram(vector: dict[str, Any]) -> dict[str, Any]:
 def _training(vector: dict[str, Any]) -> dict[str, Any]:
     pods = [pod_ref(kubernetes_pod(short) or {}) for short in vector["pods"]]
     trainer, store = Trainer(TrainingSettings(interval_seconds=INTERVAL_SECONDS)), MadeStore()
-    for one in vector["rounds"]:
-        for sample in _tick(one, pods):
+    for entry in vector["rounds"]:
+        for sample in _tick(entry, pods):
             values = [sample.value] * INTERVAL_SECONDS
             store.put(sample.metric, sample.entity, sample.time - INTERVAL_SECONDS, values)
-        trainer.train(float(one["atUnix"]), store, pods)
+        trainer.train(float(entry["atUnix"]), store, pods)
     entities = {**{uid: entity for entity, uid in MODELS.items()}, **{pod.uid: pod.uid for pod in pods}}
-    known = {uid: entity for uid, entity in entities.items() if _has_learned(trainer, entity)}
+    cached = {uid: entity for uid, entity in entities.items() if _has_learned(trainer, entity)}
     return {
-        "modelUIDs": sorted(known),
-        "predictions": {uid: _percentiles(trainer, entity) for uid, entity in known.items()},
+        "modelUIDs": sorted(cached),
+        "predictions": {uid: _percentiles(trainer, entity) for uid, entity in cached.items()},
     }
 
 

@@ -40,7 +40,7 @@ def test_sidecars_stay() -> None:
 
 def _steps(sidecars: int) -> int:
     """Return how many calls it takes to add up a pod of so many sidecars, no two of which ask for the same."""
-    init = [_container({f"a.b/{each}": "1"}, restartPolicy="Always") for each in range(sidecars)]
+    init = [_container({f"a.b/{index}": "1"}, restartPolicy="Always") for index in range(sidecars)]
     steps = 0
 
     def count(_frame: object, _event: str, _argument: object) -> None:
@@ -62,7 +62,7 @@ def test_sidecars_are_added_up_once() -> None:
 
 def test_only_what_is_asked_about_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks about CPU alone does not read thousands of other amounts, wherever a pod has them."""
-    many = {"cpu": "1", **{f"a.b/{each}": "1" for each in range(1000)}}
+    many = {"cpu": "1", **{f"a.b/{index}": "1" for index in range(1000)}}
     read: list[object] = []
 
     def counting(amount: str) -> Fraction:

@@ -25,15 +25,15 @@ def _amounts(cpu: str | None) -> Json:
 
 def resized(asked: str | None, promised: str | None, has: str | None, **status: Any) -> Json:  # noqa: ANN401 - of a pod
     """A pod of one container; `has` None: its status says nothing about what is in effect."""
-    known: Json = {"name": "main"}
+    cached: Json = {"name": "main"}
     if has is not None:
-        known["resources"] = _amounts(has)
+        cached["resources"] = _amounts(has)
     if promised is not None:
-        known["allocatedResources"] = {"cpu": promised}
+        cached["allocatedResources"] = {"cpu": promised}
     return {
         "metadata": {"uid": "u", "namespace": "shop", "name": "cart"},
         "spec": {"nodeName": "n1", "containers": [{"name": "main", "resources": _amounts(asked)}]},
-        "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "containerStatuses": [known], **status},
+        "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "containerStatuses": [cached], **status},
     }
 
 

@@ -102,7 +102,7 @@ LARGE: dict[str, tuple[Json, str]] = {
         "spec.containers: 251 with the init containers, at most 250",
     ),
     "amounts": (
-        {"containers": _many({"resources": {"requests": {f"a.b/{each}": "1" for each in range(501)}}}, 2)},
+        {"containers": _many({"resources": {"requests": {f"a.b/{number}": "1" for number in range(501)}}}, 2)},
         "spec.containers: 1002 amounts of extended resources, at most 1000",
     ),
     "terms": (
@@ -118,7 +118,7 @@ LARGE: dict[str, tuple[Json, str]] = {
         f"spec.affinity.nodeAffinity.{SOFT}: 101 expressions, at most 100",
     ),
     "bytes": (
-        {"nodeSelector": {f"{each}": "x" * 1000 for each in range(70)}},
+        {"nodeSelector": {f"{index}": "x" * 1000 for index in range(70)}},
         "spec.nodeSelector: 70551 of 70606 bytes of JSON, at most 65536",
     ),
 }  # fmt: skip

@@ -10,9 +10,9 @@ Json = Mapping[str, Any]
 
 def check_options(stored: Json, options: Json | None) -> None:
     """Refuse a deletion or eviction that means another object, or another version of it."""
-    given = (options or {}).get("preconditions") or {}
+    inputs = (options or {}).get("preconditions") or {}
     for part in ("uid", "resourceVersion"):
-        wanted, result = given.get(part), (stored.get("metadata") or {}).get(part)
+        wanted, result = inputs.get(part), (stored.get("metadata") or {}).get(part)
         if wanted is not None and wanted != result:
             raise ApiError(
                 409, "Conflict", f"Precondition failed: {part} in precondition: {wanted}, in object: {result}"
@@ -21,8 +21,8 @@ def check_options(stored: Json, options: Json | None) -> None:
 
 def check_patch(stored: Json, body: Json) -> None:
     """Refuse a patch that means another object, or another version of it; a uid is given by `metadata.uid`."""
-    given, result = body.get("metadata") or {}, stored.get("metadata") or {}
-    if given.get("resourceVersion") not in (None, result.get("resourceVersion")):
+    inputs, result = body.get("metadata") or {}, stored.get("metadata") or {}
+    if inputs.get("resourceVersion") not in (None, result.get("resourceVersion")):
         raise ApiError(409, "Conflict", "the object has been modified; please apply your changes to the latest version")
-    if given.get("uid") not in (None, result.get("uid")):
-        raise ApiError(422, "Invalid", f'metadata.uid: Invalid value: "{given["uid"]}": field is immutable')
+    if inputs.get("uid") not in (None, result.get("uid")):
+        raise ApiError(422, "Invalid", f'metadata.uid: Invalid value: "{inputs["uid"]}": field is immutable')

@@ -129,9 +129,9 @@ async def test_concurrent_claim_has_one_winner(api: FakeApi, clock: Clock) -> No
     original = api.get
 
     async def get_then_lose(path: str, params: object = None) -> dict[str, object]:
-        seen = await original(path, params)
-        api.put(path, {**seen, "spec": {"holderIdentity": "c", "leaseDurationSeconds": 10, "renewTime": "later"}})
-        return seen
+        observed = await original(path, params)
+        api.put(path, {**observed, "spec": {"holderIdentity": "c", "leaseDurationSeconds": 10, "renewTime": "later"}})
+        return observed
 
     api.get = get_then_lose  # type: ignore[method-assign]
     assert not await second.try_once()

@@ -43,7 +43,7 @@ async def test_pages_of_a_real_list(api: ApiServer) -> None:
 
 async def test_changes_of_a_real_object(api: ApiServer) -> None:
     """Create, patch and delete of an object of a megabyte arrive in order, with the object."""
-    health, seen = WatchHealth(), []
+    health, observed = WatchHealth(), []
     async with (
         asyncio.timeout(30),
         aclosing(list_and_watch(api, MAPS, label_selector=LABEL, health=health, timing=QUICK)) as changes,
@@ -54,10 +54,10 @@ async def test_changes_of_a_real_object(api: ApiServer) -> None:
                 await api.patch(f"{MAPS}/kubeapi-large", {"data": {"y": "1"}})
                 await api.delete(f"{MAPS}/kubeapi-large")
             if isinstance(change, Changed):
-                seen.append((change.type, sorted(change.object["data"]), len(change.object["data"]["x"])))
+                observed.append((change.type, sorted(change.object["data"]), len(change.object["data"]["x"])))
                 if change.type == "DELETED":
                     break
-    assert seen == [
+    assert observed == [
         ("ADDED", ["x"], 900_000),
         ("MODIFIED", ["x", "y"], 900_000),
         ("DELETED", ["x", "y"], 900_000),

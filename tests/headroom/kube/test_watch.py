@@ -209,13 +209,13 @@ async def test_health_names_the_problem(fake: Fake) -> None:
     server.add("list", refused(403, "Forbidden", "pods is forbidden"), listed("1", "a"), listed("1", "a"))
     server.add("watch", refused(403, "Forbidden", "no watch"), streamed(event("ADDED", "b", "2")))
     health = WatchHealth()
-    seen = []
+    observed = []
     async with asyncio.timeout(20), aclosing(list_and_watch(api, PATH, health=health, timing=QUICK)) as changes:
         async for change in changes:
-            seen.append((type(change).__name__, health.problem))
+            observed.append((type(change).__name__, health.problem))
             if isinstance(change, Changed):
                 break
-    assert seen == [
+    assert observed == [
         ("Relisted", "pods is forbidden (Forbidden, HTTP 403)"),
         ("Relisted", "no watch (Forbidden, HTTP 403)"),
         ("Changed", ""),

@@ -13,15 +13,15 @@ MOST = 100_000
 
 def test_equal_questions_share_an_answer() -> None:
     """What was asked before is answered with the same object, without asking the function again."""
-    asked: list[tuple[str, str]] = []
+    requested: list[tuple[str, str]] = []
 
     def answer(key: tuple[str, str]) -> list[str]:
-        asked.append(key)
+        requested.append(key)
         return [*key]
 
     memo = BoundedCache[tuple[str, str], list[str]](answer, MOST)
     assert memo(("a", "b")) is memo(("a", "b"))
-    assert asked == [("a", "b")]
+    assert requested == [("a", "b")]
 
 
 def test_what_is_remembered_is_bounded_by_bytes() -> None:
@@ -35,12 +35,12 @@ def test_what_is_remembered_is_bounded_by_bytes() -> None:
 
 def test_what_was_asked_last_stays() -> None:
     """What is asked for again and again outlives what was asked for once."""
-    asked: list[str] = []
-    memo = BoundedCache[str, None](asked.append, MOST)
+    requested: list[str] = []
+    memo = BoundedCache[str, None](requested.append, MOST)
     for number in range(1000):
         memo("often")
         memo(f"once {number}")
-    assert asked.count("often") == 1
+    assert requested.count("often") == 1
 
 
 def test_large_question_pushes_nobody_out() -> None:

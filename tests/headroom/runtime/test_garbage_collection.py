@@ -24,30 +24,30 @@ def clean() -> Iterator[None]:
 
 def _cycles(count: int) -> list[list[Any]]:
     made: list[list[Any]] = [[] for _ in range(count)]
-    for each in made:
-        each.append(each)
+    for made_object in made:
+        made_object.append(made_object)
     return made
 
 
 @pytest.mark.usefixtures("clean")
 def test_looks_stay_small() -> None:
     """However much there is and comes, a look at the oldest sees what came since the last one."""
-    seen: list[int] = []
+    observed: list[int] = []
 
     def count(phase: str, _: Any) -> None:  # noqa: ANN401 - as gc has it
         if phase == "start":
-            seen.append(sum(len(gc.get_objects(generation)) for generation in range(3)))
+            observed.append(sum(len(gc.get_objects(generation)) for generation in range(3)))
 
     with garbage_collection.setting_aside():
         gc.callbacks.append(count)
         try:
-            kept = _cycles(MANY)
+            stored = _cycles(MANY)
             for place in range(MANY):  # as everything is replaced that is listed once more
-                kept[place] = []
+                stored[place] = []
         finally:
             gc.callbacks.remove(count)
-    assert len(seen) > 100
-    assert max(seen) < MANY / 8
+    assert len(observed) > 100
+    assert max(observed) < MANY / 8
 
 
 class _Cycle:

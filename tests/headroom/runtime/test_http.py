@@ -185,9 +185,9 @@ async def test_memory_is_shared(site: Site) -> None:
         unfinished = b"POST /echo HTTP/1.0\r\nContent-Length: 4000\r\n\r\n" + b"x" * 3900
         both = {asyncio.create_task(say(served, unfinished)) for _ in range(2)}
         done, waiting = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        assert [(await each)[:12] for each in done] == [b"HTTP/1.1 503"]
-        for each in waiting:
-            each.cancel()
+        assert [(await entry)[:12] for entry in done] == [b"HTTP/1.1 503"]
+        for pod in waiting:
+            pod.cancel()
         await asyncio.wait(waiting)
         async with asyncio.timeout(20):
             while served._shared.buffered:
@@ -266,9 +266,9 @@ async def test_answers_wait_for_readers(site: Site) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port, limit=1000)
         writer.write(b"GET /large HTTP/1.1\r\n\r\n" * (count - 1) + b"GET /large HTTP/1.0\r\n\r\n")
         async with asyncio.timeout(20):
-            while not any(asked.path == "/large" for asked in site.asked):
+            while not any(requested.path == "/large" for requested in site.asked):
                 assert (await say(served, b"GET /echo HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
-        assert len([asked for asked in site.asked if asked.path == "/large"]) < count
+        assert len([requested for requested in site.asked if requested.path == "/large"]) < count
         total = 0
         while data := await reader.read(2**20):
             total += len(data)

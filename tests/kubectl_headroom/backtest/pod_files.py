@@ -7,8 +7,8 @@ from typing import Any
 def pod(name: str, requests: Mapping[str, str] | None = None, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     """A pod of a Deployment."""
     namespace, short = name.split("/")
-    asked = {"cpu": "1", "memory": "1Gi"} if requests is None else requests
-    resources = {"requests": dict(asked), "limits": dict(more.get("limits", {}))}
+    requested = {"cpu": "1", "memory": "1Gi"} if requests is None else requests
+    resources = {"requests": dict(requested), "limits": dict(more.get("limits", {}))}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -27,6 +27,6 @@ def pod(name: str, requests: Mapping[str, str] | None = None, **more: Any) -> di
 
 
 def pods_file(path: Path, *pods: Mapping[str, Any]) -> str:
-    items = [{key: value for key, value in one.items() if key not in ("kind", "apiVersion")} for one in pods]
+    items = [{key: value for key, value in pod.items() if key not in ("kind", "apiVersion")} for pod in pods]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=4))
     return str(path)

@@ -45,7 +45,7 @@ def trace(source: str = "two machines", resource: Resource = "cpu", notes: tuple
 
 
 def report(results: Sequence[Result], plan: Plan | None = None, traces: tuple[Trace, ...] = ()) -> Report:
-    names = [name for name in dict.fromkeys(each.policy for each in results) if name != ORACLE]
+    names = [name for name in dict.fromkeys(result.policy for result in results) if name != ORACLE]
     plan = plan or Plan(machines=2, seeds=(0,), horizons_seconds=(DAY,))
     return Report(tuple(policies.parse(names)), traces or (trace(),), plan, tuple(results))
 

@@ -78,7 +78,7 @@ def test_scores_are_those_of_the_definitions(kind: str, model: str) -> None:
     usage = bursts(STEPS, 7)
     lifetimes = tuple(PodLifetime(series, series % 2, 30 * series, STEPS - 13 * series) for series in range(7))
     limits = [usage[:, series].max() + 1.0 for series in range(7)]
-    given = trace(usage, limits, lifetimes=lifetimes if kind == "real" else None)
+    inputs = trace(usage, limits, lifetimes=lifetimes if kind == "real" else None)
     churn = Churn(80 * 300.0, slots_per_machine=3) if kind == "churned" else None
     plan = Plan(
         machines=None if kind == "real" else 2,
@@ -88,17 +88,17 @@ def test_scores_are_those_of_the_definitions(kind: str, model: str) -> None:
         churn=churn,
     )
     placements = {
-        "packed": lambda: [packed(given, 2, seed) for seed in (0, 1)],
-        "churned": lambda: [churned(given, 2, churn or Churn(1.0), seed) for seed in (0, 1)],
-        "real": lambda: [real(given)],
+        "packed": lambda: [packed(inputs, 2, seed) for seed in (0, 1)],
+        "churned": lambda: [churned(inputs, 2, churn or Churn(1.0), seed) for seed in (0, 1)],
+        "real": lambda: [real(inputs)],
     }[kind]()
-    oracle, result = run(given, [choice(model, 5, windowDays=0.25)], plan)
+    oracle, result = run(inputs, [choice(model, 5, windowDays=0.25)], plan)
     expected = [
-        brute(given, placement, machine, model, 1.05, 72, 36, 24) for placement in placements for machine in range(2)
+        brute(inputs, placement, machine, model, 1.05, 72, 36, 24) for placement in placements for machine in range(2)
     ]
-    assert result.violation == pytest.approx([one[0] for one in expected])
-    assert result.severity == pytest.approx([one[1] for one in expected])
-    assert result.savings == pytest.approx([one[2] for one in expected])
+    assert result.violation == pytest.approx([value[0] for value in expected])
+    assert result.severity == pytest.approx([entry[1] for entry in expected])
+    assert result.savings == pytest.approx([item[2] for item in expected])
     assert 0.0 < result.violation.mean() < 1.0
     assert oracle.policy == ORACLE
     assert oracle.violation.tolist() == [0.0] * len(expected)
@@ -109,28 +109,30 @@ def test_result_says_what_it_is_of() -> None:
     """Results name policy, resource, horizon, machines and seeds, the oracle before each horizon's policies."""
     plan = Plan(machines=3, seeds=(4, 5), horizons_seconds=(HOUR, 6 * HOUR), warm_up_seconds=HOUR)
     result = run(trace(bursts(200, 6)), [choice("sum-max"), choice("recent-max")], plan)
-    assert [(one.policy, one.horizon_seconds) for one in result] == [
+    assert [(entry.policy, entry.horizon_seconds) for entry in result] == [
         (name, seconds) for seconds in (HOUR, 6 * HOUR) for name in (ORACLE, "sum-max", "recent-max")
     ]
-    assert {(one.resource, one.machines, one.seeds, len(one.violation)) for one in result} == {("cpu", 3, (4, 5), 6)}
+    assert {(item.resource, item.machines, item.seeds, len(item.violation)) for item in result} == {
+        ("cpu", 3, (4, 5), 6)
+    }
 
 
 def test_part_of_the_resource_decides() -> None:
     """A policy with a part for one resource is judged by that part there."""
-    own = ResourceOverride(model="borg-default")
-    policy = PredictPolicy(model="sum-max", safety_margin_percent=0, cold_start_period_seconds=HOUR, memory=own)
+    local = ResourceOverride(model="borg-default")
+    policy = PredictPolicy(model="sum-max", safety_margin_percent=0, cold_start_period_seconds=HOUR, memory=local)
     for resource, saves in (("cpu", False), ("memory", True)):
-        given = trace(bursts(STEPS, 4) + 80.0, resource=resource)  # type: ignore[arg-type]
-        _, result = run(given, [NamedPolicy("x", policy)], Plan(2, (0,), (HOUR,), 4 * HOUR))
+        inputs = trace(bursts(STEPS, 4) + 80.0, resource=resource)  # type: ignore[arg-type]
+        _, result = run(inputs, [NamedPolicy("x", policy)], Plan(2, (0,), (HOUR,), 4 * HOUR))
         assert (result.savings_percent == pytest.approx(100 * (1 - 1 / 1.1))) is saves
 
 
 def test_workload_history_warms() -> None:
     """Pods that come back as the same workload are warm at once, so more is saved; without its history they are not."""
-    given = trace(bursts(STEPS, 8))
+    inputs = trace(bursts(STEPS, 8))
     churn = Churn(40 * 300.0, 4, comes_back_percent=90.0)
     saved = [
-        run(given, [choice("sum-max")], Plan(2, (0,), (HOUR,), 4 * HOUR, churn, workload_history=history))[1]
+        run(inputs, [choice("sum-max")], Plan(2, (0,), (HOUR,), 4 * HOUR, churn, workload_history=history))[1]
         for history in (False, True)
     ]
     assert saved[1].savings_percent > saved[0].savings_percent + 10.0
@@ -138,16 +140,16 @@ def test_workload_history_warms() -> None:
 
 def test_machine_that_is_empty_does_not_count() -> None:
     """A machine with nothing on it at any step that counts has no score."""
-    given = trace(bursts(STEPS, 2), lifetimes=(PodLifetime(0, 0, 0, STEPS), PodLifetime(1, 1, 0, 40)))
-    result = run(given, [choice("sum-max")], PLAN)
-    assert [one.machines for one in result] == [1, 1]
+    inputs = trace(bursts(STEPS, 2), lifetimes=(PodLifetime(0, 0, 0, STEPS), PodLifetime(1, 1, 0, 40)))
+    result = run(inputs, [choice("sum-max")], PLAN)
+    assert [entry.machines for entry in result] == [1, 1]
 
 
 def test_nothing_is_left_to_judge() -> None:
     """Where every series has gone before the first step that counts, there are no figures, and that is said."""
-    given = trace(bursts(STEPS, 1), lifetimes=(PodLifetime(0, 0, 0, 40),))
+    inputs = trace(bursts(STEPS, 1), lifetimes=(PodLifetime(0, 0, 0, 40),))
     with pytest.raises(TraceError, match="no series is on a machine after the first 4h"):
-        run(given, [choice("sum-max")], PLAN)
+        run(inputs, [choice("sum-max")], PLAN)
 
 
 def test_progress_rises_to_one() -> None:
@@ -220,8 +222,8 @@ def asked(model: object) -> BatchPredictor:
 
 
 def one_machine() -> Machine:
-    given = trace(bursts(60, 3))
-    (result,) = machines(given, [packed(given, 1, 0)], workload_history=True)
+    inputs = trace(bursts(60, 3))
+    (result,) = machines(inputs, [packed(inputs, 1, 0)], workload_history=True)
     return result
 
 
@@ -246,11 +248,11 @@ def test_failing_model_is_named(answer: float, message: str) -> None:
 
 def test_groups_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many machines are held together, and however time is cut, the figures are the same."""
-    given = trace(bursts(STEPS, 9))
+    inputs = trace(bursts(STEPS, 9))
     names = ("nsigma-v2", "percentile", "diversity", "resource-central")
 
     def judged() -> list[Result]:
-        return run(given, [choice(name, 10) for name in names], Plan(3, (0, 1), (HOUR,), 4 * HOUR))
+        return run(inputs, [choice(name, 10) for name in names], Plan(3, (0, 1), (HOUR,), 4 * HOUR))
 
     whole = judged()
     monkeypatch.setattr("kubectl_headroom.backtest.group.GROUP_VALUES", 100)

@@ -34,8 +34,8 @@ def test_past_is_shared_and_kept_apart(*, alive: bool) -> None:
         PodLifetime(2, 0, 4, 6),
         PodLifetime(3, 0, 5, 6),
     ]
-    own = [np.full(lifetime.end - lifetime.start, 1.0 + place) for place, lifetime in enumerate(lifetimes)]
-    made = list(histories(lifetimes, own, [None, 0, 1, 1]))
+    local = [np.full(lifetime.end - lifetime.start, 1.0 + place) for place, lifetime in enumerate(lifetimes)]
+    made = list(histories(lifetimes, local, [None, 0, 1, 1]))
     assert made[1].values.tolist() == [1.0, 1.0, 2.0, 2.0, *([2.0, 2.0] if alive else [])]
     assert made[2].values.tolist() == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
     last = [1.0, 1.0, 2.0, 2.0, 2.0 if alive else np.nan, 4.0]
@@ -107,15 +107,15 @@ sparse = st.lists(st.just(np.nan) | st.integers(0, 9).map(float), min_size=1, ma
 @given(values=numbers, count=st.integers(1, 60))
 def test_maximum_is_of_the_window(values: list[float], count: int) -> None:
     """Each answer is the largest of the values of its window, however wide that is."""
-    found = trailing_max(np.array(values), count)
-    assert found.tolist() == [max(values[max(now + 1 - count, 0) : now + 1]) for now in range(len(values))]
+    matches = trailing_max(np.array(values), count)
+    assert matches.tolist() == [max(values[max(now + 1 - count, 0) : now + 1]) for now in range(len(values))]
 
 
 @given(values=sparse, steps=st.integers(1, 60), percent=st.floats(1.0, 100.0))
 def test_percentile_is_of_the_window(values: list[float], steps: int, percent: float) -> None:
     """Each answer is the smallest value of its window that at least that share of them does not exceed."""
-    found = trailing_percentiles(np.array(values), steps, percent)
-    for now, answer in enumerate(found.tolist()):
+    matches = trailing_percentiles(np.array(values), steps, percent)
+    for now, answer in enumerate(matches.tolist()):
         window = sorted(value for value in values[max(now + 1 - steps, 0) : now + 1] if value == value)  # noqa: PLR0124
         if window:
             assert answer == window[max(int(np.ceil(len(window) * (percent / 100))) - 1, 0)]
@@ -131,36 +131,36 @@ def test_input_is_left_alone() -> None:
 
 def test_worked_score() -> None:
     """Predicted 4, 4, 4, 4 against 2, 4, 5, 8 of limits 10: two violations, of a fifth and a half; 60 % saved."""
-    found = score(np.full(4, 4.0), np.array([2.0, 4.0, 5.0, 8.0]), np.full(4, 10.0))
-    assert found.violation == pytest.approx(0.5)
-    assert found.severity == pytest.approx((0.2 + 0.5) / 4)
-    assert found.savings == pytest.approx(0.6)
-    assert found.limits == pytest.approx(10.0)
+    matches = score(np.full(4, 4.0), np.array([2.0, 4.0, 5.0, 8.0]), np.full(4, 10.0))
+    assert matches.violation == pytest.approx(0.5)
+    assert matches.severity == pytest.approx((0.2 + 0.5) / 4)
+    assert matches.savings == pytest.approx(0.6)
+    assert matches.limits == pytest.approx(10.0)
 
 
 def test_rounding_is_no_violation() -> None:
     """A prediction that is a billionth too low is right."""
-    found = score(np.array([5.0 * (1 - 1e-10), 5.0 * (1 - 1e-8)]), np.full(2, 5.0), np.full(2, 10.0))
-    assert found.violation == pytest.approx(0.5)
+    matches = score(np.array([5.0 * (1 - 1e-10), 5.0 * (1 - 1e-8)]), np.full(2, 5.0), np.full(2, 10.0))
+    assert matches.violation == pytest.approx(0.5)
 
 
 def test_limits_cap_both() -> None:
     """More than everything cannot be predicted, nor be missed."""
-    found = score(np.array([12.0]), np.array([15.0]), np.array([10.0]))
-    assert (found.violation, found.severity, found.savings) == (0.0, 0.0, 0.0)
+    matches = score(np.array([12.0]), np.array([15.0]), np.array([10.0]))
+    assert (matches.violation, matches.severity, matches.savings) == (0.0, 0.0, 0.0)
 
 
 def test_idle_machine() -> None:
     """Where nothing is used nothing can be violated, and everything is saved."""
-    found = score(np.zeros(2), np.zeros(2), np.full(2, 10.0))
-    assert (found.violation, found.severity, found.savings) == (0.0, 0.0, 1.0)
+    matches = score(np.zeros(2), np.zeros(2), np.full(2, 10.0))
+    assert (matches.violation, matches.severity, matches.savings) == (0.0, 0.0, 1.0)
 
 
 def test_limits_that_change_weigh_savings() -> None:
     """A step at which more is there weighs more: 2 of 2 and 3 of 6 are 5 of 8."""
-    found = score(np.array([0.0, 3.0]), np.zeros(2), np.array([2.0, 6.0]))
-    assert found.savings == pytest.approx(5 / 8)
-    assert found.limits == pytest.approx(4.0)
+    matches = score(np.array([0.0, 3.0]), np.zeros(2), np.array([2.0, 6.0]))
+    assert matches.savings == pytest.approx(5 / 8)
+    assert matches.limits == pytest.approx(4.0)
 
 
 def test_result_over_machines() -> None:
@@ -169,10 +169,10 @@ def test_result_over_machines() -> None:
         score(np.array([4.0, 4.0]), np.array([4.0, 8.0]), np.full(2, 10.0)),
         score(np.array([9.0, 9.0]), np.array([1.0, 1.0]), np.full(2, 30.0)),
     ]
-    found = result("some", "cpu", 3600, (0,), scores)
-    assert found.machines == 2
-    assert found.violation_percent.mean == pytest.approx(25.0)
-    assert found.violation_percent.p50 == pytest.approx(25.0)
-    assert found.violation_percent.p90 == pytest.approx(45.0)
-    assert found.severity_percent == pytest.approx(12.5)
-    assert found.savings_percent == pytest.approx(100 * (6 + 21) / 40)
+    matches = result("some", "cpu", 3600, (0,), scores)
+    assert matches.machines == 2
+    assert matches.violation_percent.mean == pytest.approx(25.0)
+    assert matches.violation_percent.p50 == pytest.approx(25.0)
+    assert matches.violation_percent.p90 == pytest.approx(45.0)
+    assert matches.severity_percent == pytest.approx(12.5)
+    assert matches.savings_percent == pytest.approx(100 * (6 + 21) / 40)

@@ -113,20 +113,20 @@ def agent() -> dict[int, ClassView]:
         if step in WHEN:
             rows = np.array([trainer.row(str(number)) for number in here], dtype=np.intp)
             warm = trainer.histories["cpu"].warm(rows, COLD)
-            own = np.array([STAYS[number].series for number in here])
-            result[step] = _frozen(trainer.histories["cpu"], rows[warm], limits[own[warm]])
+            local = np.array([STAYS[number].series for number in here])
+            result[step] = _frozen(trainer.histories["cpu"], rows[warm], limits[local[warm]])
     return result
 
 
 def _frozen(history: ResourceHistory, rows: IntArray, requests: FloatArray) -> ClassView:
     """A view on a copy of what is known of some rows, the class first."""
-    kept = np.append(FIXED.index("prod"), rows)
+    stored = np.append(FIXED.index("prod"), rows)
     copy = type(history)(history.resource, history.units, history.histograms.buckets, history.moments.half_life_seconds)
-    copy.grow(len(kept))
-    copy.restore(history.checkpoint(kept), np.arange(len(kept)))
+    copy.grow(len(stored))
+    copy.restore(history.checkpoint(stored), np.arange(len(stored)))
     copy.windows.labels[:] = history.windows.labels
-    copy.windows.averages[:] = history.windows.averages[kept]
-    return ClassView(copy, 0, np.arange(1, len(kept)), requests)
+    copy.windows.averages[:] = history.windows.averages[stored]
+    return ClassView(copy, 0, np.arange(1, len(stored)), requests)
 
 
 @cache

@@ -31,16 +31,16 @@ def test_packed_series_stay() -> None:
 
 def test_real_placement_names_workloads() -> None:
     """A stay without a workload of its own is of its series' workload; without any it is of none."""
-    given = trace(bursts(10, 2), lifetimes=(PodLifetime(1, 0, 0, 5), PodLifetime(0, 1, 2, 9, "x")))
-    assert [lifetime.workload for lifetime in real(given).lifetimes] == [None, "x"]
+    inputs = trace(bursts(10, 2), lifetimes=(PodLifetime(1, 0, 0, 5), PodLifetime(0, 1, 2, 9, "x")))
+    assert [lifetime.workload for lifetime in real(inputs).lifetimes] == [None, "x"]
     with pytest.raises(TraceError, match="does not record which machine a series was on"):
         real(trace(bursts(10, 2)))
 
 
 def test_slots_are_always_taken() -> None:
     """Every slot of every machine holds one pod at any step, and never two."""
-    given = trace(bursts(400, 5))
-    result = churned(given, 3, Churn(20 * 300.0, slots_per_machine=4), 0)
+    inputs = trace(bursts(400, 5))
+    result = churned(inputs, 3, Churn(20 * 300.0, slots_per_machine=4), 0)
     for machine in range(3):
         there = np.zeros(400)
         for lifetime in result.lifetimes:
@@ -51,10 +51,10 @@ def test_slots_are_always_taken() -> None:
 
 def test_lives_are_exponential() -> None:
     """Lives are as long as asked for in the mean, and as spread as that."""
-    given = trace(bursts(20_000, 2))
+    inputs = trace(bursts(20_000, 2))
     lives = [
         lifetime.end - lifetime.start
-        for lifetime in churned(given, 2, Churn(50 * 300.0), 1).lifetimes
+        for lifetime in churned(inputs, 2, Churn(50 * 300.0), 1).lifetimes
         if lifetime.end < 20_000
     ]
     assert np.mean(lives) == pytest.approx(50, rel=0.05)
@@ -64,18 +64,18 @@ def test_lives_are_exponential() -> None:
 @pytest.mark.parametrize(("percent", "share"), [(0.0, 0.0), (50.0, 0.5), (100.0, 1.0)])
 def test_pods_come_back(percent: float, share: float) -> None:
     """So many of those that end are followed by one of the same workload, which goes on with the same series."""
-    given = trace(bursts(5000, 50))
-    lifetimes = churned(given, 1, Churn(50 * 300.0, 4, percent), 0).lifetimes
-    known = {(lifetime.workload, lifetime.series) for lifetime in lifetimes}
-    back = len(lifetimes) - len({workload for workload, _ in known})
+    inputs = trace(bursts(5000, 50))
+    lifetimes = churned(inputs, 1, Churn(50 * 300.0, 4, percent), 0).lifetimes
+    cached = {(lifetime.workload, lifetime.series) for lifetime in lifetimes}
+    back = len(lifetimes) - len({workload for workload, _ in cached})
     assert back / (len(lifetimes) - 4) == pytest.approx(share, abs=0.06)
-    assert len(known) == len({workload for workload, _ in known})
+    assert len(cached) == len({workload for workload, _ in cached})
 
 
 def test_same_seed_same_placement() -> None:
-    given, churn = trace(bursts(300, 5)), Churn(6000.0)
-    assert churned(given, 2, churn, 3) == churned(given, 2, churn, 3)
-    assert churned(given, 2, churn, 3) != churned(given, 2, churn, 4)
+    inputs, churn = trace(bursts(300, 5)), Churn(6000.0)
+    assert churned(inputs, 2, churn, 3) == churned(inputs, 2, churn, 3)
+    assert churned(inputs, 2, churn, 3) != churned(inputs, 2, churn, 4)
 
 
 def test_series_with_gaps_cannot_churn() -> None:
@@ -88,7 +88,7 @@ def test_series_with_gaps_cannot_churn() -> None:
 
 def test_more_pods_than_fit() -> None:
     """Short lives in very many slots would take all memory: refused with the flags, before anything is made."""
-    given = trace(bursts(1000, 2))
-    check_churn(given, 40, Churn(3600.0, 12), seeds=2)
+    inputs = trace(bursts(1000, 2))
+    check_churn(inputs, 40, Churn(3600.0, 12), seeds=2)
     with pytest.raises(TraceError, match=r"about 204,000,000 pods .* 2,000,000 that fit; give a longer --churn-mean"):
-        check_churn(given, 40, Churn(6000.0, 100_000), seeds=1)
+        check_churn(inputs, 40, Churn(6000.0, 100_000), seeds=1)

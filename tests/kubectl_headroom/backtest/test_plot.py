@@ -22,7 +22,7 @@ def test_same_results_same_picture(tmp_path: Path) -> None:
 def test_every_horizon_has_its_row(tmp_path: Path) -> None:
     """Resources and horizons are drawn one below the other, each in a panel."""
     file = tmp_path / "plot.png"
-    plot.draw([*ONE, *(result(each.policy, [0.0], [9.0], resource="memory", horizon=3600) for each in ONE)], file)
+    plot.draw([*ONE, *(result(entry.policy, [0.0], [9.0], resource="memory", horizon=3600) for entry in ONE)], file)
     head = file.read_bytes()[:24]
     width, height = struct.unpack(">II", head[16:24])
     assert head[:8] == b"\x89PNG\r\n\x1a\n"

@@ -22,8 +22,8 @@ RESULT_KEYS = [
 
 def test_document_keeps_its_contract() -> None:
     """A result has these keys, in this order, with worked figures: percent, means over machines, weighed savings."""
-    found = result("sum-max", [0.0, 1.0, 2.0, 5.0], [50.0, 60.0, 70.0, 80.0], [1.0, 1.0, 1.0, 5.0])
-    (made,) = document(report([found]))["results"]
+    matches = result("sum-max", [0.0, 1.0, 2.0, 5.0], [50.0, 60.0, 70.0, 80.0], [1.0, 1.0, 1.0, 5.0])
+    (made,) = document(report([matches]))["results"]
     assert list(made) == RESULT_KEYS
     assert made == {
         "policy": "sum-max",
@@ -40,8 +40,8 @@ def test_document_keeps_its_contract() -> None:
 def test_seed_says_how_it_was_packed() -> None:
     """A seed is a number, several are a list, and the real placement has none."""
     seeds = [
-        document(report([result("sum-max", [1.0, 1.0], [1.0, 1.0], seeds=given)]))["results"][0]["seed"]
-        for given in [(3,), (0, 1), ()]
+        document(report([result("sum-max", [1.0, 1.0], [1.0, 1.0], seeds=inputs)]))["results"][0]["seed"]
+        for inputs in [(3,), (0, 1), ()]
     ]
     assert seeds == [3, [0, 1], None]
 
@@ -50,14 +50,14 @@ def test_document_can_be_repeated() -> None:
     """It has the whole policies, the traces, the plan, what was assumed and what the figures mean, all as JSON."""
     churn = Churn(mean_life_seconds=7.0 * DAY, slots_per_machine=12, comes_back_percent=50.0)
     plan = Plan(machines=2, seeds=(0,), horizons_seconds=(DAY,), warm_up_seconds=3600, churn=churn)
-    found = report([result("sum-max", [1.0], [1.0])], plan, (trace(notes=("One was left out.",)),))
-    made = document(found)
+    matches = report([result("sum-max", [1.0], [1.0])], plan, (trace(notes=("One was left out.",)),))
+    made = document(matches)
     assert json.loads(json.dumps(made)) == made
     assert (made["kind"], made["version"]) == ("Backtest", 1)
     assert made["plan"]["churn"] == {"meanLifeSeconds": 604_800.0, "slotsPerMachine": 12, "comesBackPercent": 50.0}
     assert made["plan"]["warmUpSeconds"] == 3600
     again = policies.of_file(json.dumps(made["policies"]["sum-max"]), "again")
-    assert again.policy == found.choices[0].policy
+    assert again.policy == matches.choices[0].policy
     assert made["traces"][0]["series"] == 2
     assert made["notes"] == ["One was left out."]
     assert {"violationPercent", "severityPercent", "savingsPercent", "oracle"} <= made["definitions"].keys()
@@ -74,7 +74,7 @@ def test_safest_come_first() -> None:
         result("a", [0.0], [1.0], horizon=3600),
         result("a", [0.0], [1.0], resource="memory"),
     ]
-    shown = [(each.resource, each.horizon_seconds, each.policy) for each in ranked(rows)]
+    shown = [(entry.resource, entry.horizon_seconds, entry.policy) for entry in ranked(rows)]
     assert shown == [
         ("cpu", 3600, "a"),
         *(("cpu", DAY, name) for name in ("oracle", "d", "c", "b", "a")),
@@ -88,7 +88,7 @@ def test_beaten_policies_are_named() -> None:
     safer, bolder = result("safer", [0.5], [40.0]), result("bolder", [9.0], [70.0])
     oracle = result("oracle", [0.0], [90.0])
     everywhere = [best, worse, equal, safer, bolder, oracle, result("far", [0.0], [99.0], horizon=3600)]
-    assert {each.policy: dominating_policy(each, everywhere) for each in everywhere} == {
+    assert {entry.policy: dominating_policy(entry, everywhere) for entry in everywhere} == {
         "best": "",
         "worse": "best",
         "equal": "",

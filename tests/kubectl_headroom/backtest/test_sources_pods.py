@@ -28,8 +28,8 @@ def agent_database(folder: Path, pods: Sequence[PodRef], node: str = "n1", minut
     with Tsdb.open(folder / "agent.db") as store:
         for minute in range(minutes):
             now = START + 60 * minute
-            there = [one for one in pods if one.uid != "late" or minute >= 10]
-            names = [NODE, SYS, *(one.uid for one in there)]
+            there = [pod for pod in pods if pod.uid != "late" or minute >= 10]
+            names = [NODE, SYS, *(entry.uid for entry in there)]
             tick = [Sample(CPU, name, now, 0.25) for name in names]
             store.append(now, [*tick, *(Sample(MEMORY, name, now, 64.0 * MIB) for name in names)])
         identities = PodMetadataStore(node)
@@ -134,8 +134,8 @@ def test_exports_of_nodes(tmp_path: Path) -> None:
         write(tmp_path / node / "cpu_millicores.csv.gz", f"ts,a-{node}\n{START:.0f},100\n{START + 300:.0f},200\n")
     with pytest.raises(TraceError, match="has no trace"):
         trace("trace", tmp_path)
-    known = [pod(f"shop/a-{node}", {"cpu": "2"}) for node in ("n1", "n2")]
-    file = pods_file(tmp_path / "pods.json", *known)
+    cached = [pod(f"shop/a-{node}", {"cpu": "2"}) for node in ("n1", "n2")]
+    file = pods_file(tmp_path / "pods.json", *cached)
     result = trace("trace", tmp_path, options=Options(CPU_ONLY, pods=(file,)))
     assert (result.machines, result.names) == (("n1", "n2"), ("shop/a-n1", "shop/a-n2"))
     assert result.usage.tolist() == [[pytest.approx(0.1)] * 2, [pytest.approx(0.2)] * 2]

@@ -52,9 +52,9 @@ class Server:
         self._http.server_close()
 
     def answer(self, path: str, parameters: dict[str, str]) -> Answer:
-        own = self.override(path, parameters)
-        if own is not None:
-            return own
+        local = self.override(path, parameters)
+        if local is not None:
+            return local
         query = parameters["query"]
         if path.endswith("/query_range"):
             times = np.arange(float(parameters["start"]), float(parameters["end"]) + 1, float(parameters["step"]))
@@ -131,8 +131,8 @@ def test_pods_are_where_they_were(server: Server) -> None:
 def test_long_windows_are_asked_in_days(server: Server) -> None:
     """No question is about more than a day, 288 points; nothing is asked twice, nothing left out."""
     result = trace("prometheus", server.url, options=window(60.0))
-    asked = [(float(p["start"]), float(p["end"])) for path, p, _ in server.asked if path.endswith("/query_range")]
-    assert [round((end - start) / 300) + 1 for start, end in asked] == [288, 288, 144]
+    requested = [(float(p["start"]), float(p["end"])) for path, p, _ in server.asked if path.endswith("/query_range")]
+    assert [round((end - start) / 300) + 1 for start, end in requested] == [288, 288, 144]
     assert result.steps == 720
     assert not np.isnan(result.usage).any()
 
@@ -337,14 +337,14 @@ def test_wrong_files_are_refused(tmp_path: Path, options: dict[str, Any], conten
     path = tmp_path / "file"
     if content is not None:
         path.write_text(content)
-    given: dict[str, Any] = {name: str(path) if value == "F" else value for name, value in options.items()}
+    inputs: dict[str, Any] = {name: str(path) if value == "F" else value for name, value in options.items()}
     with pytest.raises(TraceError) as caught:
-        trace("prometheus", "https://127.0.0.1:1", options=window(**given))
+        trace("prometheus", "https://127.0.0.1:1", options=window(**inputs))
     assert says.replace("F", str(path), 1) in str(caught.value)
 
 
 def test_queries_are_documented() -> None:
     page = (Path(__file__).parents[3] / "docs/backtest.md").read_text()
-    asked = {name: text for name, text in QUERIES.items() if name not in {"memory-requests", "memory-limits"}}
-    assert [text for text in asked.values() if f"`{text}`" not in page] == []
+    requested = {name: text for name, text in QUERIES.items() if name not in {"memory-requests", "memory-limits"}}
+    assert [text for text in requested.values() if f"`{text}`" not in page] == []
     assert [name for name in QUERIES if f"`{name}`" not in page] == []

@@ -45,9 +45,9 @@ async def test_findings_name_a_way_out() -> None:
     world = World()
     world.add(may.NAMESPACES, {"metadata": {"name": NAMESPACE, "labels": {}}})
     wrong = [each for _, each in await results(world=world) if each.severity in {WARNING, ERROR}]
-    assert all(each.fix and each.docs for each in wrong)
+    assert all(entry.fix and entry.docs for entry in wrong)
     # With --reuse-values alone a newer chart lacks the values that it has added, and its schema refuses that.
-    upgrades = [" --reset-then-reuse-values" in each.fix for each in wrong if "helm upgrade headroom" in each.fix]
+    upgrades = [" --reset-then-reuse-values" in case.fix for case in wrong if "helm upgrade headroom" in case.fix]
     assert upgrades
     assert all(upgrades)
 
@@ -56,9 +56,9 @@ async def test_findings_name_a_way_out() -> None:
 async def test_missing_permission_is_named(permission: Permission) -> None:
     """What may not be read is one word of advice that names the permission, and no error."""
     result = [each for _, each in await results(attributes(refused={str(permission)}))]
-    lacking = [each for each in result if str(permission) in each.message]
-    assert {each.severity for each in lacking} == {INFO}
-    assert {each.docs for each in lacking} == {"kubectl.md#doctor"}
+    lacking = [entry for entry in result if str(permission) in entry.message]
+    assert {item.severity for item in lacking} == {INFO}
+    assert {element.docs for element in lacking} == {"kubectl.md#doctor"}
     assert [each.message for each in result if each.severity is ERROR] == []
 
 

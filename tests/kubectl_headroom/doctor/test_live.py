@@ -173,13 +173,13 @@ def ward(installed: Ward, capsys: pytest.CaptureFixture[str]) -> Ward:
 def test_health(ward: Ward) -> None:
     """Nothing is wrong: the webhook really judges, and every node has an agent that reports."""
     said = [finding["message"] for finding in ward.findings()]
-    assert any(each.startswith("The webhook answers") for each in said), said
-    assert any(each.startswith("2 nodes: each has an agent that is ready and reports") for each in said), said
+    assert any(message.startswith("The webhook answers") for message in said), said
+    assert any(entry.startswith("2 nodes: each has an agent that is ready and reports") for entry in said), said
 
 
 def test_rights_of_helm_test(ward: Ward, tmp_path: Path) -> None:
     """The account of `helm test` is refused nothing, uses every right that it has, and finds the same health."""
-    objects = [each for each in rendered(ward.cluster, NAMESPACE, "tests/doctor-rbac.yaml") if each]
+    objects = [entry for entry in rendered(ward.cluster, NAMESPACE, "tests/doctor-rbac.yaml") if entry]
     ward.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
     token = ward.kubectl("create", "token", "headroom-doctor").strip()
     config = yaml.safe_load(ward.cluster.kubeconfig.read_text())
@@ -190,14 +190,14 @@ def test_rights_of_helm_test(ward: Ward, tmp_path: Path) -> None:
     for right in READS:  # the API server knows of roles some time after they are made
         eventually(partial(_may, ward, account, right), f"{right} is allowed")
     said = ward.findings("--kubeconfig", str(tmp_path / "login"))
-    assert not [each for each in said if each["severity"] == "error"]
-    assert not [each for each in said if "lacks the right" in each["message"]]
+    assert not [message for message in said if message["severity"] == "error"]
+    assert not [item for item in said if "lacks the right" in item["message"]]
     eyes = Stage(ward.cluster, NAMESPACE)
     eyes.user = account
-    known = {("create", "authorization.k8s.io", "selfsubjectaccessreviews"), ("get", "", "")}
+    cached = {("create", "authorization.k8s.io", "selfsubjectaccessreviews"), ("get", "", "")}
 
     def asked() -> set[tuple[str, str, str]]:
-        return {(request.verb, request.group, request.resource) for request in eyes.requests()} - known
+        return {(request.verb, request.group, request.resource) for request in eyes.requests()} - cached
 
     rights = {(right.verb, right.group, right.resource) for right in READS}
     eventually(lambda: asked() == rights, lambda: f"{asked()} asked, of {rights}")

@@ -72,7 +72,7 @@ class World:
             if where.rpartition("/")[0] == path
             or (where.startswith(f"{root}/namespaces/") and where.rpartition("/")[0].endswith(f"/{resource}"))
         ]
-        return [keep(each) if keep else each for each in result], "1"
+        return [keep(entry) if keep else entry for entry in result], "1"
 
     async def create(self, path: str, body: Json) -> Json:
         """A review of oneself."""
@@ -160,7 +160,7 @@ async def results(*changes: Change, world: World | None = None, preflight: bool 
     for change in changes:
         change(world)
     api = cast("kube.ApiServer", world)
-    return [each async for each in examine(Cluster(api, NAMESPACE, CONFIG, lambda: NOW, preflight=preflight))]
+    return [entry async for entry in examine(Cluster(api, NAMESPACE, CONFIG, lambda: NOW, preflight=preflight))]
 
 
 async def findings(check: str, *changes: Change, world: World | None = None, preflight: bool = False) -> list[Finding]:
@@ -182,8 +182,8 @@ def authority(days: float) -> str:
 
 def labels(component: str) -> dict[str, str]:
     """Labels of the pods of a component."""
-    own = {"name": component, "version": VERSION, "part-of": "headroom"}
-    return {f"app.kubernetes.io/{key}": value for key, value in own.items()}
+    local = {"name": component, "version": VERSION, "part-of": "headroom"}
+    return {f"app.kubernetes.io/{key}": value for key, value in local.items()}
 
 
 def node(name: str, **more: str) -> Json:

@@ -111,7 +111,7 @@ async def test_one_change_wakes_one_worker() -> None:
     for name in "ab":
         queue.add(name)
         done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        assert [each.result() for each in done] == [name]
+        assert [entry.result() for entry in done] == [name]
     assert len(reads) < 40
-    for each in waiting:
-        each.cancel()
+    for pod in waiting:
+        pod.cancel()

@@ -40,7 +40,7 @@ class Crowd(World):
 
     def publishing(self) -> set[str]:
         result = {name: self.api.objects[f"/api/v1/nodes/{name}"]["status"]["capacity"] for name in self.names}
-        return {name for name, capacity in result.items() if any("mid-" in each for each in capacity)}
+        return {name for name, capacity in result.items() if any("mid-" in entry for entry in capacity)}
 
     def attempts(self, name: str) -> int:
         return len(self.api.written("PATCH", f"/nodes/{name}/"))

@@ -36,15 +36,15 @@ class Tab:
         if "id" in said:
             self._answers.pop(said["id"]).set_result(said)
             return
-        method, given = said["method"], said.get("params") or {}
+        method, inputs = said["method"], said.get("params") or {}
         if method == "Page.loadEventFired":
             self._loaded.set()
         elif method == "Runtime.exceptionThrown":
-            self.problems.append(str(given["exceptionDetails"]))
-        elif method == "Runtime.consoleAPICalled" and given["type"] in ("error", "warning", "assert"):
-            self.problems.append(str(given["args"]))
-        elif method == "Log.entryAdded" and given["entry"]["level"] in ("error", "warning"):
-            self.problems.append(str(given["entry"]))
+            self.problems.append(str(inputs["exceptionDetails"]))
+        elif method == "Runtime.consoleAPICalled" and inputs["type"] in ("error", "warning", "assert"):
+            self.problems.append(str(inputs["args"]))
+        elif method == "Log.entryAdded" and inputs["entry"]["level"] in ("error", "warning"):
+            self.problems.append(str(inputs["entry"]))
 
     async def call(self, method: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
         number = next(self._numbers)
@@ -88,8 +88,8 @@ def running(program: Path, home: Path) -> Iterator[int]:
     """A browser, with a folder for its files; the port on which it takes commands. It ends at the end."""
     # Tests run as root, and open nothing but our own page.
     flags = ("headless", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "no-first-run")
-    own = ("disable-background-networking", "remote-debugging-port=0", f"user-data-dir={home}")
-    command = [str(program), *(f"--{each}" for each in (*flags, *own)), "about:blank"]
+    local = ("disable-background-networking", "remote-debugging-port=0", f"user-data-dir={home}")
+    command = [str(program), *(f"--{entry}" for entry in (*flags, *local)), "about:blank"]
     # Debian's program is a shell that waits for the browser: only a signal to the whole group reaches both.
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True)

@@ -93,8 +93,8 @@ class World:
         cluster.put_node(the_node)
         if its_metric is not None:
             cluster.put_node_metric(its_metric, self.context.steady())
-        for each in pods:
-            cluster.put_pod(PodInputs.from_object(each))
+        for item in pods:
+            cluster.put_pod(PodInputs.from_object(item))
 
     def look(self) -> None:
         for name in list(self.context.cluster.nodes):

@@ -98,7 +98,7 @@ def test_past_survives_a_relist_and_goes_with_the_node() -> None:
     def past() -> list[float]:
         world.look()
         plot = world.recorder.history.plot("n1", "2h", world.now)
-        return [float(each) for each in plot.of(Series.PUBLISHED, "cpu")[-2:]]
+        return [float(entry) for entry in plot.of(Series.PUBLISHED, "cpu")[-2:]]
 
     world.now += 60
     world.context.cluster.put_node(mid_node, listed=True)

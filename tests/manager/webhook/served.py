@@ -97,13 +97,13 @@ def kopf_handler() -> Callable[..., Awaitable[Any]]:
     verbs = frozenset({"get", "list", "watch", "patch"})
     config_maps = Resource(group="", version="v1", plural="configmaps", kind="ConfigMap", namespaced=True, verbs=verbs)
     insights.webhook_resources.add(config_maps)
-    known: Any = {
+    cached: Any = {
         "settings": kopf.OperatorSettings(),
         "memories": ResourceMemories(),
         "memobase": Memo(),
         "indices": {},
     }
-    return functools.partial(serve_admission_request, **known, registry=registry, insights=insights)
+    return functools.partial(serve_admission_request, **cached, registry=registry, insights=insights)
 
 
 class Served:
@@ -158,8 +158,8 @@ async def run(server: WebhookServer, fn: Callable[..., Awaitable[Any]]) -> Async
             task.result()
         yield
     finally:
-        for each in (task, waiting):
-            each.cancel()
+        for entry in (task, waiting):
+            entry.cancel()
         await asyncio.gather(task, waiting, return_exceptions=True)
 
 

@@ -90,7 +90,7 @@ def test_issued_certificate() -> None:
     assert pair.leaf.not_valid_before_utc.timestamp() < NOW - 365 * DAY
     pair.leaf.verify_directly_issued_by(pair.leaf)
     usage = pair.leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert [each.dotted_string for each in usage] == ["1.3.6.1.5.5.7.3.1"]
+    assert [entry.dotted_string for entry in usage] == ["1.3.6.1.5.5.7.3.1"]
     assert pair.leaf.extensions.get_extension_for_class(x509.BasicConstraints).value.path_length == 0
 
 

@@ -51,7 +51,7 @@ class Guarded:
 
     def _install(self) -> None:
         objects = rendered(self.stage.cluster, NAMESPACE, "manager-webhook.yaml")
-        (hook,) = [each for each in objects if each["kind"].startswith("Validating")]
+        (hook,) = [item for item in objects if item["kind"].startswith("Validating")]
         service = hook["webhooks"][0]["clientConfig"].pop("service")
         hook["webhooks"][0]["clientConfig"]["url"] = f"https://127.0.0.1:{self.port}{service['path']}"
         hook["webhooks"][0]["timeoutSeconds"] = 30  # on a busy machine nothing is to pass because it took too long
@@ -213,11 +213,11 @@ def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
     )
     guarded.manager()
     eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {guarded.managers[0].said()}")
-    passed, asked, over = [], [0], threading.Event()
+    passed, requested, over = [], [0], threading.Event()
 
     def edit() -> None:
         while not over.is_set():
-            asked[0] += 1
+            requested[0] += 1
             over.wait(0.05)
             if not guarded.refusal(BAD):
                 passed.append(time.monotonic())
@@ -229,9 +229,9 @@ def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
     try:
         was = ssl.PEM_cert_to_DER_cert(due.certificate.decode())
         eventually(functools.partial(_differs, guarded, was), "another certificate is served")
-        seen = guarded.served()
-        eventually(functools.partial(_serves, guarded, other, seen), "the standby serves it too")
-        eventually(lambda: asked[0] > 10, "many edits are refused")
+        observed = guarded.served()
+        eventually(functools.partial(_serves, guarded, other, observed), "the standby serves it too")
+        eventually(lambda: requested[0] > 10, "many edits are refused")
     finally:
         over.set()
         editing.join(timeout=120)

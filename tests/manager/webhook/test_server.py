@@ -55,7 +55,7 @@ async def test_bad_edit_is_refused_with_all_faults_at_once(caplog: pytest.LogCap
     assert (created["allowed"], "not valid JSON" in created["status"]["message"]) == (False, True)
     assert served.count("refused") == 2
     said = [record.getMessage() for record in caplog.records]
-    assert any(f"Refused an edit of ConfigMap {NAME} by jane, faults: 3: enabl" in each for each in said)
+    assert any(f"Refused an edit of ConfigMap {NAME} by jane, faults: 3: enabl" in message for message in said)
     assert not any(record.levelno >= logging.WARNING for record in caplog.records), said
 
 

@@ -32,9 +32,9 @@ class Listener:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                names = asked["NodeNames"]
-                listener.fit[asked["Pod"]["metadata"]["uid"]] = frozenset(names)
+                requested = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                names = requested["NodeNames"]
+                listener.fit[requested["Pod"]["metadata"]["uid"]] = frozenset(names)
                 answer = json.dumps({"NodeNames": names}).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
@@ -194,7 +194,7 @@ class RandomPods:
             {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
             {"operator": "Exists", "effect": "NoExecute"},
         ]
-        result = [each for each in more if self._one_in(4)]
+        result = [entry for entry in more if self._one_in(4)]
         return result if self._one_in(20) else [_TOLERATION, *result]
 
     def _node_term(self) -> Json:

@@ -106,7 +106,7 @@ class Server:
         pod = self._found(verb, path)
         check_options(pod, options)
         uid = pod["metadata"]["uid"]
-        holds = ((each["metadata"]["uid"], Hold.of_pod(each)) for each in self.pods.values())
+        holds = ((entry["metadata"]["uid"], Hold.of_pod(entry)) for entry in self.pods.values())
         claimant = next((nominations for nominations, hold in holds if hold is not None and uid in hold.victims), "")
         self.history.append(Evicted(len(self.log), self.writer, uid, claimant))
         self.evicted.append(path.rpartition("/")[2])

@@ -139,7 +139,7 @@ def _named(play: Play) -> list[str]:
     result = over_max_usage(
         play.world.cluster.ledger, play.world.cluster.pods.values(), play.world.cluster.quota_objects
     )
-    return [pod.name for each in result for pod in each.pods]
+    return [pod.name for entry in result for pod in entry.pods]
 
 
 def test_who_is_beyond() -> None:

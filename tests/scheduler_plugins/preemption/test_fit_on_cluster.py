@@ -57,8 +57,8 @@ class Pool:
 
     def think(self, pod: Json) -> Mapping[str, str | None]:
         spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
-        asked = QuotaPod.from_json({**pod, "spec": spec, "status": {}})
-        fitting = FitModel(asked, self.model, self.model.nominations(time.time()))
+        requested = QuotaPod.from_json({**pod, "spec": spec, "status": {}})
+        fitting = FitModel(requested, self.model, self.model.nominations(time.time()))
         assert not fitting.unmodelled
         for node in self.model.nodes:
             assert not fitting.unresolvable(node) or fitting.misfit(node, frozenset())
@@ -80,7 +80,7 @@ class Pool:
         thought = self.think(judged)
         if {node for node, reason in thought.items() if reason is None} != fit:
             return False
-        ours = Counter(each for reason in thought.values() if reason for each in reason.split(", "))
+        ours = Counter(entry for reason in thought.values() if reason for entry in reason.split(", "))
         # A pod that asks for a node by name is not tried on others, and kube-scheduler says so in other words.
         return bool(fit) or "matchFields" in str(judged["spec"].get("affinity")) or ours == reasons
 
@@ -103,8 +103,8 @@ class Pool:
         until(lambda: self.cluster.api.get(path)["status"].get("containerStatuses"), f"{path} running")
         status = self.cluster.api.get(path)["status"]
         statuses = [
-            {**each, "resources": {"requests": {"cpu": "900m", "memory": "1Gi"}}}
-            for each in status["containerStatuses"]
+            {**entry, "resources": {"requests": {"cpu": "900m", "memory": "1Gi"}}}
+            for entry in status["containerStatuses"]
         ]
         self.model.put_pod(self.cluster.api.merge(f"{path}/status", {"status": {"containerStatuses": statuses}}))
 

@@ -59,19 +59,19 @@ class Site:
         used = [
             {
                 "namespace": "a",
-                "name": each,
+                "name": entry,
                 "priority": "koord-prod",
                 "podUsage": {"resources": {"cpu": f"{round(share * 1000)}m", "memory": "1Gi"}},
             }
-            for each in there
+            for entry in there
         ]
         total = f"{round((share * len(there) + beside) * 1000)}m"
         self.cache.put_node_metric(node_metric(name, total, "10Gi", pods=used))
 
     def decide(self, item: Json, held: Hold | None = None) -> Decision | Undecided:
         self.put(item)
-        asked = self.cluster.pods[item["metadata"]["uid"]]
-        return self.evaluator(as_asked(asked), NOW, None if held is None else [held.node], held)
+        requested = self.cluster.pods[item["metadata"]["uid"]]
+        return self.evaluator(as_asked(requested), NOW, None if held is None else [held.node], held)
 
     def decision(self, item: Json, held: Hold | None = None) -> tuple[Decision, Hold]:
         result = self.decide(item, held)
@@ -101,9 +101,9 @@ class Site:
 )
 def test_hot_by_borrowers(share: float, beside: float, leave: int, arguments: dict[str, object]) -> None:
     site = Site(share, "n1", beside=beside, **arguments)
-    asked = pod("wants", "b")
-    assert not site.passes(asked)
-    result, hold = site.decision(asked)
+    requested = pod("wants", "b")
+    assert not site.passes(requested)
+    result, hold = site.decision(requested)
     by_prod = "prod_usage_thresholds" in arguments  # of which only pods count that are there, whatever is measured
     assert by_prod or len(result.victims) == leave
     for victim in result.victims:
@@ -138,11 +138,11 @@ def test_decided_once_more(gone: int) -> None:
     for uid in left:
         site.cluster.delete_pod(uid)
         site.cache.delete_pod(uid)
-    asked = pod("wants", "b", hold=hold)
+    requested = pod("wants", "b", hold=hold)
     if gone == 2:
-        assert "fits it without" in site.why_not(asked, hold)
+        assert "fits it without" in site.why_not(requested, hold)
     else:
-        assert set(site.decision(asked, hold)[1].victims) == set(hold.victims) - left
+        assert set(site.decision(requested, hold)[1].victims) == set(hold.victims) - left
 
 
 def test_room_of_others_is_not_taken_twice() -> None:
@@ -165,10 +165,10 @@ def test_pod_of_thousands_of_terms_is_not_decided_about() -> None:
 
 def test_constraints_between_pods_evict_nobody() -> None:
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
-    asked = pod("wants", "b", affinity=affinity)
+    requested = pod("wants", "b", affinity=affinity)
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "2 Insufficient cpu."}
-    asked["status"] = {"conditions": [refused]}
+    requested["status"] = {"conditions": [refused]}
     assert (
-        Site(0.6, "n1").why_not(asked)
+        Site(0.6, "n1").why_not(requested)
         == "where it fits is for kube-scheduler alone to say: it has required podAntiAffinity"
     )

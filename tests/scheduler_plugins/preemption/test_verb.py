@@ -51,9 +51,9 @@ def test_proposal_is_judged(
     key: str, gpus: int, priority: int, proposed: list[str], answered: list[str] | None
 ) -> None:
     world = over_min()
-    given = {"gpu": Victims(tuple(proposed)), "other": NOBODY}
+    inputs = {"gpu": Victims(tuple(proposed)), "other": NOBODY}
     expected = {} if answered is None else {"gpu": Victims(tuple(answered))}
-    assert asked(world, world.wait(key, gpus, priority), given) == expected
+    assert asked(world, world.wait(key, gpus, priority), inputs) == expected
 
 
 def test_too_little_quota_is_left_out() -> None:

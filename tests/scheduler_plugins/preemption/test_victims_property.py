@@ -114,37 +114,37 @@ def vectors(seed: int, **options: bool) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_search_finds_the_least_loss(seed: int) -> None:
-    for given in vectors(seed, nominated=seed % 2 == 0):
-        cluster, pod = cluster_of(given), QuotaPod.from_json(given["preemptor"])
+    for inputs in vectors(seed, nominated=seed % 2 == 0):
+        cluster, pod = cluster_of(inputs), QuotaPod.from_json(inputs["preemptor"])
         fitting, context = FitModel(pod, cluster, cluster.nominations(THEN)), PreemptionContext.of(pod, cluster, THEN)
-        found = [select_victims(context, node, fitting.misfit) for node in cluster.nodes]
-        candidates = [each for each in found if isinstance(each, Candidate) and each.admitted]
+        matches = [select_victims(context, node, fitting.misfit) for node in cluster.nodes]
+        candidates = [match for match in matches if isinstance(match, Candidate) and match.admitted]
 
         result = search(context, list(cluster.nodes), fitting.misfit, lambda each: None if each.admitted else "no")
 
         if candidates:
             assert result.best is not None
-            assert loss(result.best) == loss(pick(candidates)), given
+            assert loss(result.best) == loss(pick(candidates)), inputs
         else:
             assert result.best is None
-            assert result.rejected.keys() == set(cluster.nodes), given
+            assert result.rejected.keys() == set(cluster.nodes), inputs
 
 
 def test_random_clusters_are_various() -> None:
-    seen = set()
+    observed = set()
     for seed in SEEDS:
-        for given in vectors(seed):
-            answer = OPERATIONS["preempt"](given)
-            seen |= {"several"} if len(answer["candidates"]) > 1 else set()
+        for inputs in vectors(seed):
+            answer = OPERATIONS["preempt"](inputs)
+            observed |= {"several"} if len(answer["candidates"]) > 1 else set()
             for candidate in answer["candidates"]:
-                seen |= {"victims"} if len(candidate["victims"]) > 1 else set()
-                seen |= {"violation"} if candidate["numPDBViolations"] else set()
+                observed |= {"victims"} if len(candidate["victims"]) > 1 else set()
+                observed |= {"violation"} if candidate["numPDBViolations"] else set()
                 homes = {victim.partition("/")[0] for victim in candidate["victims"]}
-                seen.add("own" if homes == {given["preemptor"]["metadata"]["namespace"]} else "others")
-            seen |= {node["code"] for node in answer["rejectedNodes"].values()}
+                observed.add("own" if homes == {inputs["preemptor"]["metadata"]["namespace"]} else "others")
+            observed |= {node["code"] for node in answer["rejectedNodes"].values()}
 
     wanted = {"several", "victims", "violation", "own", "others"}
-    assert seen == wanted | {"Unschedulable", "UnschedulableAndUnresolvable", "Error"}
+    assert observed == wanted | {"Unschedulable", "UnschedulableAndUnresolvable", "Error"}
 
 
 def test_words_are_upstreams() -> None:

@@ -84,16 +84,16 @@ async def test_share_of_a_core() -> None:
     _wait(play, 40)
     _repel(play, {"matchLabels": {INDEX: "3"}})
     judged = Judged(play, seconds=0.03)
-    seen: list[int] = []
+    observed: list[int] = []
     begun = play.now
     while len(set(judged.pods)) < 40:
         before = len(judged.pods)
         await play.controller.reconcile()
-        seen.append(len(judged.pods) - before)
+        observed.append(len(judged.pods) - before)
         play.now += 0.05
-        assert len(seen) < 2000, "somebody's turn never comes"
-    assert max(seen) <= 5
-    assert 0.03 * (len(judged.pods) - max(seen)) <= WORK_SHARE * (play.now - begun)
+        assert len(observed) < 2000, "somebody's turn never comes"
+    assert max(observed) <= 5
+    assert 0.03 * (len(judged.pods) - max(observed)) <= WORK_SHARE * (play.now - begun)
 
 
 async def test_own_max_is_no_question_of_nodes() -> None:

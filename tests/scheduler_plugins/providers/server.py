@@ -21,15 +21,15 @@ class Asked:
     """Path, parameters and headers of each request so far."""
 
     def params(self, path: str) -> list[Mapping[str, str]]:
-        return [params for asked, params, _ in self.requests if asked == path]
+        return [params for requested, params, _ in self.requests if requested == path]
 
 
 @asynccontextmanager
 async def answering(pages: Mapping[str, Answer], tls: ssl.SSLContext | None = None) -> AsyncIterator[Asked]:
-    asked = Asked()
+    requested = Asked()
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        asked.requests.append((request.path, dict(request.query), dict(request.headers)))
+        requested.requests.append((request.path, dict(request.query), dict(request.headers)))
         page = pages.get(request.path)
         if page is None:
             return web.Response(status=404, text="404 page not found")
@@ -43,8 +43,8 @@ async def answering(pages: Mapping[str, Answer], tls: ssl.SSLContext | None = No
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-    asked.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
+    requested.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        yield asked
+        yield requested
     finally:
         await runner.cleanup()

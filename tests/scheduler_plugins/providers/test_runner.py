@@ -19,7 +19,7 @@ from tests.scheduler_plugins.providers.server import NOW
 
 def answer(**usage: float) -> Answer:
     metrics = {node: [{"type": CPU, "operator": AVERAGE, "value": value}] for node, value in usage.items()}
-    return Answer({node: NodeAnswer(given, NOW - 10) for node, given in metrics.items()})
+    return Answer({node: NodeAnswer(inputs, NOW - 10) for node, inputs in metrics.items()})
 
 
 class Scripted:

@@ -160,7 +160,7 @@ async def test_first_failure_ends_the_other_requests(pki: Pki) -> None:
             with pytest.raises(ProviderError, match="/bad answers 400"):
                 await session.get_all([("/slow", None), ("/bad", None)])
             left = {task.get_coro() for task in asyncio.all_tasks()} - before
-            assert not [each for each in left if "Session.get" in repr(each)]
+            assert not [entry for entry in left if "Session.get" in repr(entry)]
         over.set()
 
 

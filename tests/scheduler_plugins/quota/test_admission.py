@@ -129,9 +129,9 @@ def test_quota_lowered_below_used() -> None:
 
 def test_own_charge_is_not_in_the_way() -> None:
     cluster = _cluster(A, B)
-    asked = pod("p", "a", _gpus(6))
-    cluster.ledger.admit(QuotaPod.from_json(asked))
-    assert _over(cluster, asked) is None
+    requested = pod("p", "a", _gpus(6))
+    cluster.ledger.admit(QuotaPod.from_json(requested))
+    assert _over(cluster, requested) is None
     assert _told(cluster, pod("other", "a", _gpus(1))) == (
         f"ElasticQuota a/q: {GPU} used 6 + requested 1 > max 6 (min 4, sum of min 10)"
     )
@@ -189,8 +189,8 @@ def test_counted_once_over_charge_hold_and_nomination() -> None:
 
 def test_hold_counts_from_when_to_when() -> None:
     cluster = _cluster(A, B, pod("x", "a", _gpus(4), node="n1"), pod("c", "a", _gpus(2), hold=Hold("n1", NOW + 60)))
-    asked = pod("p", "a", _gpus(1))
-    assert [bool(_over(cluster, asked, now)) for now in (0, 59, 60, 30)] == [True, True, False, True]
+    requested = pod("p", "a", _gpus(1))
+    assert [bool(_over(cluster, requested, now)) for now in (0, 59, 60, 30)] == [True, True, False, True]
 
 
 def test_claim_of_pods_that_leave_takes_their_place() -> None:
@@ -229,7 +229,7 @@ def test_what_leaves(asked: str, holder: str, victim: str, own: int, everything:
 
     def leave(item: Json) -> list[int]:
         return [
-            each.get(GPU, 0) for each in leaving(QuotaPod.from_json(item), cluster.ledger, cluster.nominations(NOW))
+            entry.get(GPU, 0) for entry in leaving(QuotaPod.from_json(item), cluster.ledger, cluster.nominations(NOW))
         ]
 
     assert leave(pod("p", asked, priority=5)) == [own, everything]
@@ -263,16 +263,16 @@ def test_doubts_count_beside_what_is_used() -> None:
 
 
 def _demands(asked: QuotaPod, ledger: QuotaLedger, nominations: Iterable[Nomination]) -> tuple[Amounts, Amounts]:
-    own, everything = asked.charge, asked.charge
+    local, total = asked.charge, asked.charge
     for nomination in nominations:
         if nomination.uid == asked.uid or ledger.charge_of(nomination.uid) is not None:
             continue
         if nomination.namespace == asked.namespace:
             if nomination.priority >= asked.priority:
-                own, everything = plus(own, nomination.charge), plus(everything, nomination.charge)
+                local, total = plus(local, nomination.charge), plus(total, nomination.charge)
         elif ledger.quota(nomination.namespace) is not None and not ledger.is_over_min(nomination.namespace):
-            everything = plus(everything, nomination.charge)
-    return own, everything
+            total = plus(total, nomination.charge)
+    return local, total
 
 
 def _crowd(lot: random.Random) -> Sequence[Json]:
@@ -294,16 +294,16 @@ def test_sums_are_what_claims_come_to(seed: int) -> None:
     lot = random.Random(seed)  # noqa: S311 - a repeatable test
     cluster = _cluster(*_crowd(lot))
     for _ in range(8):
-        asked = lot.choice([*cluster.pods.values(), QuotaPod.from_json(pod("new", "a", priority=5))])
+        requested = lot.choice([*cluster.pods.values(), QuotaPod.from_json(pod("new", "a", priority=5))])
         nominations = cluster.nominations(NOW)
-        own, everything = demands(asked, cluster.ledger, nominations)
-        right = _demands(asked, cluster.ledger, list(nominations))
-        assert own == right[0]  # whether a scalar is named is part of it
-        assert all(everything.get(name, 0) == right[1].get(name, 0) for name in {*everything, *right[1]})
-        assert not any(leaving(asked, cluster.ledger, nominations))
-        if not asked.node:
-            cluster.ledger.admit(asked)
+        local, total = demands(requested, cluster.ledger, nominations)
+        right = _demands(requested, cluster.ledger, list(nominations))
+        assert local == right[0]  # whether a scalar is named is part of it
+        assert all(total.get(name, 0) == right[1].get(name, 0) for name in {*total, *right[1]})
+        assert not any(leaving(requested, cluster.ledger, nominations))
+        if not requested.node:
+            cluster.ledger.admit(requested)
         if lot.random() < 0.3:
-            cluster.delete_pod(asked.uid)
+            cluster.delete_pod(requested.uid)
         if lot.random() < 0.3:
-            cluster.unreserve(asked.uid)
+            cluster.unreserve(requested.uid)

@@ -51,7 +51,7 @@ def test_oldest_of_several_is_in_force() -> None:
     in_force = ledger.quota("a")
     assert in_force is not None
     assert in_force.name == "z"
-    assert [each.name for each in ledger.passed_over("a")] == ["b", "c"]
+    assert [entry.name for entry in ledger.passed_over("a")] == ["b", "c"]
     assert ledger.total_min == {"cpu": 1000}
     ledger.delete_quota("a-z")
     in_force = ledger.quota("a")
@@ -142,7 +142,7 @@ def test_status_names_what_the_quota_names() -> None:
 
 
 def _any_pod(lot: random.Random, name: str) -> Json:
-    requests = {each: str(lot.randint(0, 3)) for each in lot.sample(["cpu", "memory", GPU], 2)}
+    requests = {entry: str(lot.randint(0, 3)) for entry in lot.sample(["cpu", "memory", GPU], 2)}
     node, phase = lot.choice(["", "n1"]), lot.choice(["", "", "", "Succeeded", "Unknown"])
     return pod(name, lot.choice("ab"), requests, node=node, phase=phase, overhead=lot.choice([None, {"cpu": "10m"}]))
 
@@ -166,10 +166,10 @@ def test_always_as_counted_anew(seed: int) -> None:
             tentative.pop(uid, None)
             cluster.delete_pod(uid)
         elif what < 0.7 and uid in pods and not pods[uid]["spec"].get("nodeName"):
-            asked = QuotaPod.from_json(pods[uid])
-            if asked.live:
-                tentative[uid] = asked
-                cluster.ledger.admit(asked)
+            requested = QuotaPod.from_json(pods[uid])
+            if requested.live:
+                tentative[uid] = requested
+                cluster.ledger.admit(requested)
         elif what < 0.75:
             tentative.pop(uid, None)
             cluster.unreserve(uid)
@@ -188,8 +188,8 @@ def _as_new(
     ledger: QuotaLedger, pods: dict[str, Json], quotas: dict[str, Json], tentative: dict[str, QuotaPod]
 ) -> None:
     fresh = _ledger(*quotas.values(), *pods.values())
-    for each in tentative.values():
-        fresh.admit(each)
+    for entry in tentative.values():
+        fresh.admit(entry)
     total: Amounts = NOTHING
     for namespace in "ab":
         assert _same(ledger.used(namespace), fresh.used(namespace))

@@ -40,7 +40,7 @@ def _within(world: World) -> None:
         total = plus(total, used.get(namespace, NOTHING))
         for name, most in amounts_of(each["spec"]["max"]).items():
             assert used.get(namespace, NOTHING).get(name, 0) <= most, (namespace, name)
-    least = plus(*(amounts_of(each["spec"]["min"]) for each in QUOTAS.values()))
+    least = plus(*(amounts_of(quota["spec"]["min"]) for quota in QUOTAS.values()))
     assert all(amount <= least.get(name, 0) for name, amount in total.items())
     _sound(world)
 
@@ -99,9 +99,9 @@ def _some(world: World, number: int) -> None:
     if what < 0.15:
         _create(world, number)
     elif what < 0.5 and pending:
-        asked = lot.choice(pending)
-        if not world.ask(asked) and lot.random() < 0.3:
-            world.refuse(asked)
+        requested = lot.choice(pending)
+        if not world.ask(requested) and lot.random() < 0.3:
+            world.refuse(requested)
     elif what < 0.62 and in_flight:
         world.bind(lot.choice(in_flight))
     elif what < 0.72 and in_flight:
@@ -145,27 +145,27 @@ def test_nothing_stays_charged(seed: int) -> None:
 
 
 def _fits(world: World, uid: str) -> bool:
-    asked = QuotaPod.from_json(world.pods[uid])
-    if asked.namespace not in QUOTAS:
+    requested = QuotaPod.from_json(world.pods[uid])
+    if requested.namespace not in QUOTAS:
         return True
     used = _used(world.bound())
-    others = [each for each in map(QuotaPod.from_json, world.pods.values()) if each.uid != uid and not each.node]
-    claimants = [each for each in others if each.nominated in NODES]
-    own, everything = asked.charge, asked.charge
-    for each in claimants:
-        least = amounts_of(QUOTAS[each.namespace]["spec"]["min"]) if each.namespace in QUOTAS else None
-        if each.namespace == asked.namespace:
-            if each.priority >= asked.priority:
-                own, everything = plus(own, each.charge), plus(everything, each.charge)
-        elif least is not None and not _over(used.get(each.namespace, NOTHING), least):
-            everything = plus(everything, each.charge)
-    most = amounts_of(QUOTAS[asked.namespace]["spec"]["max"])
-    mine = used.get(asked.namespace, NOTHING)
-    if any(mine.get(name, 0) + amount > most.get(name, UNLIMITED) for name, amount in own.items()):
+    remaining = [entry for entry in map(QuotaPod.from_json, world.pods.values()) if entry.uid != uid and not entry.node]
+    claimants = [item for item in remaining if item.nominated in NODES]
+    local, combined = requested.charge, requested.charge
+    for claimant in claimants:
+        least = amounts_of(QUOTAS[claimant.namespace]["spec"]["min"]) if claimant.namespace in QUOTAS else None
+        if claimant.namespace == requested.namespace:
+            if claimant.priority >= requested.priority:
+                local, combined = plus(local, claimant.charge), plus(combined, claimant.charge)
+        elif least is not None and not _over(used.get(claimant.namespace, NOTHING), least):
+            combined = plus(combined, claimant.charge)
+    most = amounts_of(QUOTAS[requested.namespace]["spec"]["max"])
+    mine = used.get(requested.namespace, NOTHING)
+    if any(mine.get(name, 0) + amount > most.get(name, UNLIMITED) for name, amount in local.items()):
         return False
     total = plus(used.get("a", NOTHING), used.get("b", NOTHING))
-    least = plus(*(amounts_of(each["spec"]["min"]) for each in QUOTAS.values()))
-    return not _over(plus(total, everything), least)
+    least = plus(*(amounts_of(quota["spec"]["min"]) for quota in QUOTAS.values()))
+    return not _over(plus(total, combined), least)
 
 
 def _over(used: Amounts, bounds: Amounts) -> bool:

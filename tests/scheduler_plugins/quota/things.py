@@ -69,9 +69,9 @@ def node(name: str = "n1", **allocatable: Any) -> Json:  # noqa: ANN401 - quanti
 def miscounted(ledger: QuotaLedger, pods: Iterable[QuotaPod]) -> list[str]:
     """The namespaces that are charged something else for bound pods than these pods come to."""
     right: dict[str, Amounts] = {}
-    for each in pods:
-        if each.charged:
-            right[each.namespace] = plus(right.get(each.namespace, NOTHING), each.charge)
+    for pod in pods:
+        if pod.charged:
+            right[pod.namespace] = plus(right.get(pod.namespace, NOTHING), pod.charge)
     names = right.keys() | set(ledger.namespaces)
     pairs = {name: (ledger.bound(name), right.get(name, NOTHING)) for name in names}
     return [

@@ -122,7 +122,7 @@ class World:
         del self.in_flight[uid]
         if uid in self.pods and self.lot.random() < 0.7:
             pod = deepcopy(self.pods[uid])
-            texts = [each for each in pod["status"].get("conditions", ()) if each["status"] == "False"]
+            texts = [entry for entry in pod["status"].get("conditions", ()) if entry["status"] == "False"]
             since = texts[0]["lastTransitionTime"] if texts else at(self.now)
             refused = {
                 "type": "PodScheduled",
@@ -143,8 +143,8 @@ class World:
 
     def _sent(self, uid: str) -> None:
         """What was to be bound before a pod was answered for has been sent before what is written of this one."""
-        for each in (self.before & self.in_flight.keys()) if uid not in self.before else ():
-            self.in_flight[each] = min(self.in_flight[each], self.now + SETTLED_SECONDS - 2)
+        for entry in (self.before & self.in_flight.keys()) if uid not in self.before else ():
+            self.in_flight[entry] = min(self.in_flight[entry], self.now + SETTLED_SECONDS - 2)
 
     # Time
 

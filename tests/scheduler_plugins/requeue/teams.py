@@ -22,8 +22,8 @@ class Teams(Site):
         for name in ("n1", "n2"):
             self.cluster.put_node(node(name))
             self.cache.put_node(node(name))
-        for namespace, given in quotas.items():
-            self.cluster.put_quota(bounds(namespace, *given))
+        for namespace, inputs in quotas.items():
+            self.cluster.put_quota(bounds(namespace, *inputs))
 
     def run(self, name: str, namespace: str, cpu: str = "1") -> None:
         self.cluster.put_pod(self.of(name, namespace, cpu, nodeName="n1"))

@@ -132,14 +132,14 @@ def test_each_pod_is_large_and_its_own(kind: str) -> None:
     assert all(200 * 1024 < len(text) < MOST_BYTES for text in texts)
     first, second = map(json.loads, texts)
     assert first["metadata"]["uid"] != second["metadata"]["uid"]
-    items = [_largest(each[KINDS[kind].part]) for each in (first, second)]
-    assert [len(each) for each in items] == [KINDS[kind].count] * 2
+    items = [_largest(entry[KINDS[kind].part]) for entry in (first, second)]
+    assert [len(item) for item in items] == [KINDS[kind].count] * 2
     assert all(one != other for one, other in zip(*items, strict=True))
 
 
 def _largest(value: Any) -> list[Any]:  # noqa: ANN401 - JSON
     if not isinstance(value, dict | list):
         return []
-    own = list(value.items()) if isinstance(value, Mapping) else value
-    inside = [_largest(each) for each in (value.values() if isinstance(value, Mapping) else value)]
-    return max([own, *inside], key=len)
+    local = list(value.items()) if isinstance(value, Mapping) else value
+    inside = [_largest(entry) for entry in (value.values() if isinstance(value, Mapping) else value)]
+    return max([local, *inside], key=len)

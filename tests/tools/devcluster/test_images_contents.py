@@ -69,9 +69,9 @@ class Contents:
         """Every file outside the libraries that can be run."""
         run = (entry for entry in self.entries.values() if entry.isfile() and entry.mode & 0o111)
         return {
-            one.name
-            for one in run
-            if not re.search(r"\.so(\.|$)", one.name) and "/python3" not in Path(one.name).parent.as_posix()
+            item.name
+            for item in run
+            if not re.search(r"\.so(\.|$)", item.name) and "/python3" not in Path(item.name).parent.as_posix()
         }
 
     def read(self, name: str) -> bytes:
@@ -90,7 +90,7 @@ def binaries(real_node_requirements: None) -> Binaries:  # noqa: ARG001 - it ski
 @pytest.fixture(scope="module")
 def built(binaries: Binaries) -> dict[str, Layout]:
     result = images.build_all(binaries, lambda _: None)
-    return {one.name.partition("/")[2].partition(":")[0]: one for one in result if "headroom" in one.name}
+    return {entry.name.partition("/")[2].partition(":")[0]: entry for entry in result if "headroom" in entry.name}
 
 
 @pytest.fixture(scope="module", params=sorted(PROGRAMS))
@@ -123,8 +123,8 @@ def test_no_code_that_is_not_run(contents: Contents) -> None:
     packages = {
         path.parts[5] for path in files if len(path.parts) == 7 and path.parts[:3] == ("opt", "headroom", "lib")
     }
-    known = {"agent", "crds", "headroom", "manager", "scheduler_plugins", "tools"}
-    assert packages & known == PACKAGES[contents.name]
+    cached = {"agent", "crds", "headroom", "manager", "scheduler_plugins", "tools"}
+    assert packages & cached == PACKAGES[contents.name]
 
 
 def test_nothing_to_climb(contents: Contents) -> None:

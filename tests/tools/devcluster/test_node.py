@@ -102,11 +102,11 @@ def execute(node_cluster: Cluster) -> Callable[..., str]:
 
 def test_pod_sees_only_its_node(execute: Callable[..., str]) -> None:
     """In a pod with the host's cgroups, kubepods is at the top of each hierarchy, and no other node is seen."""
-    seen = json.loads(execute(LOOK_AROUND))
-    assert seen["uid"] == 65532
-    assert seen["trees"]
-    assert all(tree == "/sys/fs/cgroup" or tree.count("/") == 4 for tree in seen["trees"]), seen["trees"]
-    assert seen["others"] == []
+    observed = json.loads(execute(LOOK_AROUND))
+    assert observed["uid"] == 65532
+    assert observed["trees"]
+    assert all(tree == "/sys/fs/cgroup" or tree.count("/") == 4 for tree in observed["trees"]), observed["trees"]
+    assert observed["others"] == []
 
 
 def test_pod_reaches_api_server(execute: Callable[..., str], node_cluster: Cluster) -> None:
@@ -183,18 +183,18 @@ def test_node_sees_its_own(real_node_requirements: None, host: str) -> None:  # 
     command = ["unshare", "--mount", "sh", "-c", f'{host} && exec "$@"', "sh", sys.executable, "-c", PROGRAM, SANDBOX]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
-    assert set(seen["top"]) <= {"/", "/init"}
-    assert {root for root, _ in seen["mounts"]} == {"/"}
-    paths = [path for _, path in seen["mounts"]]
+    observed = json.loads(done.stdout)
+    assert set(observed["top"]) <= {"/", "/init"}
+    assert {root for root, _ in observed["mounts"]} == {"/"}
+    paths = [path for _, path in observed["mounts"]]
     assert len(paths) == len(set(paths))
     assert (paths == ["/sys/fs/cgroup"]) == (host == UNIFIED)
-    assert seen["own"] == {"/var/lib": []}
-    assert seen["settings"] == {"vm/overcommit_memory": "1", "kernel/panic": "10"}
-    assert seen["links"] == ["lo"]
-    assert seen["pid"] < 100
-    assert seen["kept"]
-    assert procfs.busy_ticks(seen["stat"]) < procfs.busy_ticks(Path("/proc/stat").read_text()) / 2
+    assert observed["own"] == {"/var/lib": []}
+    assert observed["settings"] == {"vm/overcommit_memory": "1", "kernel/panic": "10"}
+    assert observed["links"] == ["lo"]
+    assert observed["pid"] < 100
+    assert observed["kept"]
+    assert procfs.busy_ticks(observed["stat"]) < procfs.busy_ticks(Path("/proc/stat").read_text()) / 2
 
 
 KERNEL_SETTINGS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
@@ -213,7 +213,9 @@ def _machine() -> dict[str, object]:
 
     def entries(folder: str) -> list[str]:
         path = Path(folder)
-        return sorted(one.name for one in path.iterdir() if not one.name.startswith("hr-")) if path.exists() else []
+        return (
+            sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("hr-")) if path.exists() else []
+        )
 
     mounts = [line.split(" ", 3)[3] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return {
@@ -303,7 +305,7 @@ def test_killed_owner_leaves_nothing(
     process, identity = owner
     before = _machine()
     family = _family(process.pid)
-    programs = {each.name() for each in family}
+    programs = {entry.name() for entry in family}
     assert {"containerd", "kubelet", "kube-apiserver", "etcd"} <= programs
     process.send_signal(signal.SIGKILL)
     process.wait()

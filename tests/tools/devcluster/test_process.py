@@ -43,16 +43,16 @@ def test_ended_program_shows_log(supervisor: Supervisor) -> None:
 
 def test_closing_ends_in_order(tmp_path: Path) -> None:
     """Closing stops programs, then runs the clean-up, last given first, and can be done twice."""
-    folder, seen = tmp_path / "folder", tmp_path / "seen"
+    folder, observed = tmp_path / "folder", tmp_path / "seen"
     folder.mkdir()
     supervisor = Supervisor(tmp_path / "logs")
     supervisor.remove_at_exit(folder)
-    supervisor.at_exit(["sh", "-c", f"ls -d {folder} > {seen}"])
+    supervisor.at_exit(["sh", "-c", f"ls -d {folder} > {observed}"])
     process = supervisor.start("sleeper", ["sleep", "100"])
     supervisor.close()
     supervisor.close()
     assert not _alive(process.pid)
-    assert seen.read_text().strip() == str(folder)
+    assert observed.read_text().strip() == str(folder)
     assert not folder.exists()
     with pytest.raises(DevClusterError, match="the cluster was stopped"):
         supervisor.start("late", ["true"])

@@ -79,8 +79,8 @@ def test_manifest_names_each_archive() -> None:
     assert result["apiVersion"] == "krew.googlecontainertools.github.com/v1alpha2"
     labels = [platform["selector"]["matchLabels"] for platform in result["spec"]["platforms"]]
     assert [f"{label['os']}/{label['arch']}" for label in labels] == list(krew.PLATFORMS)
-    for each in result["spec"]["platforms"]:
-        assert each["uri"].endswith("_{os}_{arch}.tar.gz".format(**each["selector"]["matchLabels"]))
+    for entry in result["spec"]["platforms"]:
+        assert entry["uri"].endswith("_{os}_{arch}.tar.gz".format(**entry["selector"]["matchLabels"]))
 
 
 @pytest.mark.alone

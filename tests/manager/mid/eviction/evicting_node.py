@@ -95,9 +95,9 @@ class EvictingNode(InMemory):
         cluster, now = self.context.cluster, self.wall.now
         config = parse_config(json.dumps({"enable": True, "midEviction": self.eviction})).config
         assert config is not None
-        effective, known = effective_strategy(config), cluster.node_metrics.get("n1")
-        observed_at = known.observed_at.shifted(now - self.steady.now) if known else None
-        metric = known.report if known else None
+        effective, cached = effective_strategy(config), cluster.node_metrics.get("n1")
+        observed_at = cached.observed_at.shifted(now - self.steady.now) if cached else None
+        metric = cached.report if cached else None
         pods = cluster.pods_on("n1")
         inputs = from_objects(cluster.nodes["n1"], metric, pods, effective.strategy, now, observed_at)
         meanwhile()

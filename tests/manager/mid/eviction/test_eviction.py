@@ -97,7 +97,7 @@ async def test_off_only_counts_the_deficit() -> None:
     under = EvictingNode(*three(), mode="off")
     await under.lasts()
     assert (under.evicted(), under.events()) == ([], [])
-    deficits = [under.metric("mid_deficit_seconds_total", node="n1", resource=each) for each in ("cpu", "memory")]
+    deficits = [under.metric("mid_deficit_seconds_total", node="n1", resource=entry) for entry in ("cpu", "memory")]
     assert deficits == [pytest.approx(AFTER_SECONDS + 1), 0]
 
 

@@ -17,7 +17,7 @@ def named(selection: Selection) -> list[str]:
 
 def test_lowest_priority_then_youngest() -> None:
     made = [mid(f"{priority} {age}", priority=priority, age=age) for priority in (7500, 7000) for age in (9000, 10)]
-    order = [each.key for each in eviction_order(inputs_of(*made))]
+    order = [entry.key for entry in eviction_order(inputs_of(*made))]
     assert order == ["shop/7000 10", "shop/7000 9000", "shop/7500 10", "shop/7500 9000"]
 
 
@@ -57,8 +57,8 @@ def test_as_few_as_order_allows(cpu: int, memory: int, expected: list[str]) -> N
 )
 def test_pods_above_mid_and_those_that_come_back_are_never_evicted(what: dict[str, Any], why: str) -> None:
     (only,) = pods = inputs_of(mid("m", **what))
-    kept = Selection(spared=((only, why),), short=short(1000))
-    assert select_victims(pods, short(1000), lambda _: "") == (kept if why else Selection(victims=(only,)))
+    stored = Selection(spared=((only, why),), short=short(1000))
+    assert select_victims(pods, short(1000), lambda _: "") == (stored if why else Selection(victims=(only,)))
 
 
 def test_pods_without_mid_requests_ended_or_terminating_are_not_considered() -> None:
@@ -99,5 +99,5 @@ def test_victims_are_minimal_prefix(made: list[Json], what: Any, spared: set[int
             expected.append(candidate)
             still = subtract(still, candidate.mid_requests)
     assert (list(selection.victims), selection.short) == (expected, still)
-    for each in Resource:
-        assert still[each] == max(what[each] - sum(victim.mid_requests[each] for victim in expected), 0)
+    for entry in Resource:
+        assert still[entry] == max(what[entry] - sum(victim.mid_requests[entry] for victim in expected), 0)

@@ -90,10 +90,10 @@ def test_unknown_inputs_evict_nobody(
 ) -> None:
     """What the formula calls a deficit is proven only as far as it does not follow from what is unknown."""
     inputs = node_inputs(None, metric, mid("a", requested))
-    result, found = calculate(inputs), seen(inputs)
-    assert found is not None
-    assert (result.deficit.cpu, found.deficit, unknown_inputs(inputs)) == (deficit, short(proven), unknown)
-    assert unproven_deficit(inputs, result, found).cpu == (deficit - proven if unknown else 0)
+    result, matches = calculate(inputs), seen(inputs)
+    assert matches is not None
+    assert (result.deficit.cpu, matches.deficit, unknown_inputs(inputs)) == (deficit, short(proven), unknown)
+    assert unproven_deficit(inputs, result, matches).cpu == (deficit - proven if unknown else 0)
 
 
 @pytest.mark.parametrize("own_agent", [True, False])
@@ -165,10 +165,10 @@ def test_never_more_than_formula_says(
     conditions: list[Json],
     policy: str,
 ) -> None:
-    own = None if mid_usage is None else (mid_usage, "1Gi")
-    metric = report(usage=(usage, "24Gi"), reclaimable=reclaimable, mid=own, conditions=conditions)
+    local = None if mid_usage is None else (mid_usage, "1Gi")
+    metric = report(usage=(usage, "24Gi"), reclaimable=reclaimable, mid=local, conditions=conditions)
     inputs = node_inputs(None, metric, *(mid(f"m{n}", cpu) for n, cpu in enumerate(allocated)), midPolicy=policy)
-    result, found = calculate(inputs), seen(inputs, *(mid(f"d{n}", cpu) for n, cpu in enumerate(left)))
-    if found is not None:
-        assert all(found.deficit[resource] <= result.deficit[resource] for resource in Resource)
-        assert found.requested == result.requested
+    result, matches = calculate(inputs), seen(inputs, *(mid(f"d{n}", cpu) for n, cpu in enumerate(left)))
+    if matches is not None:
+        assert all(matches.deficit[resource] <= result.deficit[resource] for resource in Resource)
+        assert matches.requested == result.requested

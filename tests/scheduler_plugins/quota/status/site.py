@@ -102,8 +102,8 @@ class Site:
             lambda: self.now,
             lambda: self.now,
         )
-        for each in quotas:
-            self.create(each)
+        for quota in quotas:
+            self.create(quota)
 
     def create(self, item: Json) -> None:
         key = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
@@ -128,4 +128,4 @@ class Site:
     def conditions(self, key: str = "a/q") -> dict[str, str]:
         """The reasons of its conditions, by type; those that are not met with a minus."""
         result = self.status(key).get("conditions", ())
-        return {each["type"]: ("" if each["status"] == "True" else "-") + each["reason"] for each in result}
+        return {entry["type"]: ("" if entry["status"] == "True" else "-") + entry["reason"] for entry in result}

@@ -37,7 +37,7 @@ def test_unlimited_is_absent() -> None:
     page.put({"cpu": "1"}, None)
     assert page.value("max", "cpu") is None
     page.put({"cpu": "1"}, {"memory": "1Gi"})
-    assert [page.value("max", each) for each in ("cpu", "memory", "pods")] == [None, GI, None]
+    assert [page.value("max", entry) for entry in ("cpu", "memory", "pods")] == [None, GI, None]
 
 
 def test_unnamed_zeros_are_absent() -> None:

@@ -24,7 +24,7 @@ from manager.metrics import ManagerMetrics, MetricsServer
 from manager.web.server import UiServer
 from tests.manager.web.made_cluster import typical
 from tools.devcluster.certs import Pki
-from tools.soak.hostile_clients import ENDLESS, UNFINISHED, still_open, strangers
+from tools.soak.hostile_clients import ENDLESS, UNFINISHED, hostile_clients, still_open
 
 MANY = 600
 MIB = 2**20
@@ -39,7 +39,7 @@ def _get(port: int, path: str = "/metrics") -> bytes:
 def _opened(served: http.Served, count: int, said: bytes) -> tuple[int, int, bytes]:
     """Open so many unfinished requests; threads that were added, connections that stayed, and what is served then."""
     threads = threading.active_count()
-    with strangers(served.port, count, said):
+    with hostile_clients(served.port, count, said):
         page = _get(served.port)
         return threading.active_count() - threads, len(served._shared.connections), page
 
@@ -84,7 +84,7 @@ def test_manager_survives_unfinished_headers(made: Callable[[], HttpServer], pat
     try:
         _get(server.port, path)
         threads = threading.active_count()
-        with strangers(server.port, MANY) as result:
+        with hostile_clients(server.port, MANY) as result:
             assert _get(server.port, path)
             assert threading.active_count() - threads <= 8  # those that pages are made in: as many for any number
             assert still_open(result) <= http.OPEN.connections
@@ -105,7 +105,7 @@ async def test_unfinished_handshakes_make_room(tmp_path: Path) -> None:
     def attack() -> tuple[int, bytes]:
         livez = f"https://127.0.0.1:{served.port}/livez"
         with (
-            strangers(served.port, 300, b"\x16\x03\x01") as result,
+            hostile_clients(served.port, 300, b"\x16\x03\x01") as result,
             urllib.request.urlopen(livez, timeout=60, context=trusted) as page,
         ):
             return still_open(result), page.read()
@@ -126,7 +126,7 @@ async def test_answers_that_nobody_reads_are_bounded() -> None:
     held: list[int] = []
 
     def attack() -> bytes:
-        with strangers(served.port, 60, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") as result:
+        with hostile_clients(served.port, 60, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") as result:
             assert len(result) > 50
             page = _get(served.port)
             held.append(sum(connection.unsent for connection in served._shared.connections))

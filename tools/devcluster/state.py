@@ -27,9 +27,7 @@ class ClusterState:
 
     name: str  # its name
     pid: int  # the process that owns it: the cluster lives as long as this one
-    pid_start: (
-        int  # when that process started, in clock ticks since boot: distinguishes it from a later one with the same pid
-    )
+    pid_start: int  # its start, in clock ticks since boot: distinguishes it from a later process with that pid
     real_node: str | None  # the name of its real node, or None
     kwok_nodes: int  # how many kwok nodes it was started with
     supervisor: int = 0  # the process that cleans up when the owner was killed; 0 before there is one

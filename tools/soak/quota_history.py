@@ -1,7 +1,7 @@
 """The rules of all writes about quotas in a run, with killed, paused and slow writers. Pure: no I/O.
 
-A history is the API server's accepted writes, in order: quotas, bindings, ends of pods, holds, evictions, and the lease's
-holders. The model behind it knows nothing of the extender's internals.
+A history is the API server's accepted writes, in order: quotas, bindings, ends of pods, evictions, holds and the holder
+of the lease. The model that checks it knows nothing of the extender's internals.
 
 1. No binding brings a namespace above the `max` of its quota. A pod may be in flight for a while, so that the largest
    `max` counts that was in force since then. Only while the extender was away may kube-scheduler go on without it.

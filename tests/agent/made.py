@@ -1,4 +1,4 @@
-"""Made-up pods and samples, and a store that answers with them."""
+"""Factories of pods and samples, and a store that returns them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -82,7 +82,7 @@ def pod(
     terminal: bool = False,
     qos: QoS = QoS.LS,
 ) -> PodRef:
-    """A pod of namespace shop whose uid is its name; a request of 0 is no request."""
+    """Make a pod of namespace shop whose uid is its name; a request of 0 counts as none."""
     requests = {key: amount for key, amount in ((CPU, cpu), (MEMORY, memory)) if amount}
     return PodRef(
         name, "shop", name, band, qos, requests, limits or {}, str(band), workload=workload, terminal=terminal

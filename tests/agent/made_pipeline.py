@@ -1,4 +1,4 @@
-"""A pipeline of made or recorded parts, shared by the tests of what it does and of what is reported of it."""
+"""A pipeline of made or recorded parts, for tests of the pipeline and of its reports."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ class Steady:
     """A node that uses half a core and a MiB (fake)."""
 
     def __init__(self, machine: Machine | None = None) -> None:
-        """It looks at no machine."""
+        """Do not inspect a machine."""
 
     def collect(self, tick: Tick) -> CollectionResult:
         samples = [Sample(CPU, NODE, tick.now, 0.5), Sample(MEMORY, NODE, tick.now, 1 << 20)]
@@ -53,7 +53,7 @@ def made_pipeline(
     metrics: Metrics | None = None,
     clock: Callable[[], float] = monotonic,
 ) -> Pipeline:
-    """A pipeline whose database is in a folder, or is opened by what is given."""
+    """Make a pipeline whose database is in a folder, or is opened by a function."""
     shown, learn = metrics or Metrics(), settings or TrainSettings()
 
     def train(opened: Tsdb) -> CheckpointedTrainer:
@@ -71,7 +71,7 @@ def recorded_reports(
     listed: PodSource | None = None,
     collectors: Sequence[str] = ("node", "pod"),
 ) -> tuple[ReportBuilder, Pipeline, Metrics]:
-    """What reports about a recorded machine after three ticks, and what it rests on."""
+    """Reports about a recorded machine after three ticks, and their sources."""
     parts, metrics = machine.machine(), Metrics("n1")
     parts.cgroups.locate()
     pods = CgroupPods(parts.cgroups) if listed is None else ListedAndCgroupPods(listed, parts.cgroups, lambda: START)

@@ -39,7 +39,7 @@ class Running:
     log: list[dict[str, Any]]  # the events read so far
 
     def event(self, text: str) -> dict[str, Any]:
-        """The next event whose message has this text; waits for it."""
+        """Wait for the next event whose message has this text."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.log.append(_event(line))

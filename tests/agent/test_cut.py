@@ -1,4 +1,4 @@
-"""A run that is cut in two equals the uncut run, bit for bit: what was learned, the windows, the predictions."""
+"""A run that is cut in two equals the uncut run, bit for bit: histories, windows, predictions."""
 
 import json
 from collections.abc import Sequence

@@ -93,7 +93,7 @@ def test_query_takes_a_window_that_ends_anywhere_and_minutes(run: Callable[..., 
 @pytest.mark.long
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
 def test_points_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    """Points leave as they are read: 28,000 of them take no more memory than one pod's do."""
+    """Points are streamed: 28,000 of them take no more memory than one pod's."""
     with Tsdb.open(tmp_path / "agent.db", StoreSettings(block_ticks=60)) as store:
         for number in range(700):
             store.append(START + number, [Sample(CPU, f"p{index}", START + number, 0.25) for index in range(40)])
@@ -250,10 +250,10 @@ def test_export_makes_its_folder(run: Callable[..., str], tmp_path: Path, writte
         (["query", "cpu", "node", "--window", "9999d"], ["--window", "year"]),
         (["query", "cpu", "node", "--end", "yesterday"], ["--end", "'yesterday'"]),
         (["query", "gpu"], ["'gpu'", "cpu, memory"]),
-        (["query", "cpu", "nobody"], ["'nobody'", "db query cpu"]),
+        (["query", "cpu", "absent"], ["'absent'", "db query cpu"]),
         (["export"], ["--to", "folder"]),
         (["export", "--metric", "gpu"], ["'gpu'", "cpu, memory"]),
-        (["export", "--metric", "cpu", "--entity", "nobody"], ["'nobody'"]),
+        (["export", "--metric", "cpu", "--entity", "absent"], ["'absent'"]),
         (["export", "--metric", "cpu", "--to", "/nowhere/a.csv"], ["/nowhere/a.csv", "No such file"]),
         (["export", "--to", "all.csv"], ["--to", "folder", "--metric"]),
         (["export", "--to", "/dev/null/out"], ["--to", "/dev/null/out", "Not a directory"]),
@@ -297,7 +297,7 @@ def test_what_is_no_database_is_left_as_it_is(tmp_path: Path, make: Callable[[Pa
 
 
 def test_standalone_database_is_found(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without --data-dir and without a node's database, the one that --standalone keeps is looked into."""
+    """Without --data-dir and a node's database, the command reads the one of --standalone."""
     local = tmp_path / "state" / "headroom"
     local.parent.mkdir()
     local.symlink_to(data_dir)

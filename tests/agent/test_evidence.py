@@ -45,7 +45,7 @@ def test_empty_node(model: str) -> None:
     result = _predicted(node, [], model)
     assert result.reclaimable == {CPU: 0, MEMORY: 0}
     assert result.classes["prod"].peak == {CPU: 0, MEMORY: 0}
-    if model != "percentile":  # which answers with the end of a histogram's bucket
+    if model != "percentile":  # which returns the end of a histogram's bucket
         assert result.classes[SYS].peak[CPU] == pytest.approx(330, abs=1)  # rounded up
     assert (result.readiness.ready, result.readiness.reason) == (True, "NoProdPods")
 
@@ -66,7 +66,7 @@ def test_all_cold() -> None:
         (2.0, 4.0, 0.5, 2000),  # the request, not the limit
         (0.0, 4.0, 0.5, 4000),  # without a request: the limit
         (2.0, 4.0, 3.0, 3000),  # it was seen to use more than its request: that, without a margin
-        (0.0, 0.0, 0.5, 500),  # neither: what it was seen to use
+        (0.0, 0.0, 0.5, 500),  # neither: its observed usage
     ],
 )
 def test_cold_pod_counts_at(request_cores: float, limit_cores: float, used: float, counted: int) -> None:
@@ -93,7 +93,7 @@ def test_margin_on_measured_and_ratio_on_warm_only() -> None:
 
 @pytest.mark.parametrize(("model", "peak"), [("sum-max", 1100), ("diversity", 1100), ("nsigma-v2", 1100)])
 def test_departed_pods(model: str, peak: int) -> None:
-    """Of a pod with 1 core and one with 6 the second has left: only 1 * 1.1 cores are expected of the one present."""
+    """Pods of 1 core and of 6 cores; the second has left: only 1 * 1.1 cores are expected of the present one."""
     node, pods = LongRun(), [_prod("a", 4.0), _prod("gone", 8.0)]
     node.hours(2.2, {"a": 1.0, "gone": 6.0}, pods)
     node.hours(0.25, {"a": 1.0}, pods[:1])
@@ -103,7 +103,7 @@ def test_departed_pods(model: str, peak: int) -> None:
 
 
 def test_one_sample() -> None:
-    """A sample is no spread to know, even where no time is asked for: the pod counts at its request."""
+    """A single sample has no spread, even without a minimum time: the pod counts at its request."""
     node, pods = LongRun(), [_prod("a", 4.0)]
     node.slot({"a": 1.0}, pods)
     result = _predicted(node, pods, cold_start_period_seconds=0)
@@ -129,7 +129,7 @@ def test_three_days_away() -> None:
 
 
 def test_eight_days_away() -> None:
-    """After eight days the week's window holds next to nothing: the pod's highest sample ever stands in for it."""
+    """After eight days the week's window is nearly empty: the pod's highest sample replaces it."""
     node, pods = LongRun(), [_prod("a", 4.0)]
     node.hours(6.0, {"a": 2.0}, pods)
     node.now += 8 * DAY
@@ -139,7 +139,7 @@ def test_eight_days_away() -> None:
 
 
 def test_nightly_peak() -> None:
-    """A pod uses 3 cores for one hour of each night, else 1: who looks back sees it, the other models may not.
+    """A pod uses 3 cores for one hour of each night, else 1: models with memory observe it, the other models may not.
 
     The 12 slots of the hour are more than the one percent of the day's 288 that Resource Central leaves out, and less
     than the five percent that Koordinator's does. N-sigma: mean 1.04, deviation 0.28 at the end of the day.
@@ -190,7 +190,7 @@ def test_known_workload_is_warm() -> None:
 
 
 def test_young_workload_stays_cold() -> None:
-    """What a workload knows counts for what it is: an hour of history leaves its new pod cold for another hour."""
+    """A workload's history counts at its length: an hour of it leaves a new pod cold for another hour."""
     node = LongRun()
     old, new = (
         _prod("cart-1", 4.0, workload="shop/Deployment/cart"),

@@ -1,11 +1,11 @@
-"""A gap publishes less, never more: whatever was not measured, no more is reclaimable than had it been quiet.
+"""A gap publishes less, never more: Reclaimable is at most that of a quiet node in the unmeasured time.
 
-What a gap hides is unknown: a burst that was never measured is in no number. So what is compared with is the
+The usage in a gap is unknown: a burst that was never measured is in no number. So the comparison is with the
 least that can have happened, nothing used; and, where the gap hides no peak, the very same usage measured.
 
 A pod that a gap makes cold counts at its request, or at the highest it was seen to use: without margin and ratio, and
 without the share of others' peaks that `diversity` charges warm pods with. So requests here are twice what a pod uses
-at most, and margins no larger than twice the ratio: pods that are to give something back, with what they give.
+at most, and margins no larger than twice the ratio: pods with reclaimable amounts, and these amounts.
 """
 
 import copy
@@ -35,7 +35,7 @@ WINDOWED = [
     PredictPolicy(model="resource-central", parameters={"percentile": 100}),
     PredictPolicy(model="max", of=(ModelChoice("borg-default"), ModelChoice("diversity"))),
 ]
-"""What looks at peaks. A mean, a deviation and a percentile below 100 of fewer samples may be more or less."""
+"""Models of peaks. A mean, deviation or percentile below 100 of fewer samples may be higher or lower."""
 Terms = tuple[int, int, int]  # cold period [s], safety margin [%] and reclaim ratio [%]
 
 
@@ -50,7 +50,7 @@ def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef]) -> Trai
 def reclaimable(
     trainer: Trainer, pods: Sequence[PodRef], policy: PredictPolicy, facts: NodeResources = FACTS
 ) -> Mapping[str, int]:
-    """What is published; a resource that cannot be judged is nothing."""
+    """The published amount; nothing for an unknown resource."""
     return {CPU: 0, MEMORY: 0, **predict(0.0, trainer, pods, facts, policy).reclaimable}
 
 
@@ -61,7 +61,7 @@ def at_most(less: Mapping[str, int], more: Mapping[str, int]) -> bool:
 
 @st.composite
 def _nodes(draw: st.DrawFn) -> tuple[FloatArray, BoolArray, list[PodRef], Terms]:
-    """Usage, what of it was measured, the pods, and the policy's terms."""
+    """Usage, its measured part, the pods, and the policy's terms."""
     count, slots = draw(st.integers(1, 3)), draw(st.integers(2, 9))
     cores = st.sampled_from([0.0, 0.5, 4.0]) | st.floats(0.0, 6.0)
     row = st.lists(cores, min_size=slots, max_size=slots)
@@ -92,7 +92,7 @@ def test_gap_is_never_quieter_than_quiet(
 def test_gap_without_peak_never_sells_more(
     policy: PredictPolicy, made: tuple[FloatArray, BoolArray, list[PodRef], Terms]
 ) -> None:
-    """Where the highest of each and of all together were measured, the gap publishes no more than what it hides."""
+    """Where all highest values were measured, the gap publishes at most the true amount."""
     usage, there, pods, terms = made
     policy = _under(policy, terms)
     last = usage.shape[1] - 6  # the shortest window has the last 6 slots
@@ -110,7 +110,7 @@ def test_gap_without_peak_never_sells_more(
 def test_lost_averages_never_sell_more(
     policy: PredictPolicy, made: tuple[FloatArray, BoolArray, list[PodRef], Terms], data: st.DataObject
 ) -> None:
-    """Averages of a whole window that are lost (a damaged file): the highest sample ever stands in for them."""
+    """Lost averages of a whole window (a damaged file): the highest sample replaces them."""
     usage, _, pods, terms = made
     trainer = learned(usage, np.ones_like(usage, dtype=np.bool_), pods)
     policy = _under(policy, terms)
@@ -126,7 +126,7 @@ def test_lost_averages_never_sell_more(
 def test_unknown_facts_never_sell_more(
     made: tuple[FloatArray, BoolArray, list[PodRef], Terms], data: st.DataObject
 ) -> None:
-    """What the Node does not state, and what pods do not request, is never taken for room."""
+    """Amounts missing from the Node, and missing requests, never count as free resources."""
     usage, there, pods, terms = made
     trainer, policy = learned(usage, there, pods), _under(PredictPolicy(), terms)
     facts = copy.deepcopy(FACTS)
@@ -142,7 +142,7 @@ def test_unknown_facts_never_sell_more(
 def test_rise_counts_beside_a_gap(model: str, rounds: int, hidden: str) -> None:
     """A pod that has just risen is expected to go on, whether or not the node, or an idle pod, can be measured."""
     reclaimed = []
-    for gone in ((), (hidden, SYS)):  # what the system uses is known while everything is
+    for gone in ((), (hidden, SYS)):  # the system's usage is known while all usage is
         node, pods = machine(), [pod("busy", 8000, 8 * GIB), pod("idle", 1000, GIB)]
         node.rounds(40, {"busy": 1.0, "idle": 0.0}, pods)
         for _ in range(rounds):

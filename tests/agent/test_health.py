@@ -94,7 +94,7 @@ async def test_pages_are_served() -> None:
 
 
 async def test_check_that_does_not_hold_is_503_with_the_reason() -> None:
-    """A restart would cure neither a full disk nor a slow one: /livez is well. What is not ready does its work."""
+    """A restart does not help with a full or slow disk: /livez passes. A component that is not ready still works."""
     problem = ["the last tick was 40 s ago"]
     healthy = {"ticks": lambda: problem[0], "fine": lambda: ""}
     health = Health(healthy=healthy, ready={"pods": lambda: "not listed yet"})

@@ -78,7 +78,7 @@ async def test_machine_that_slept_goes_on_with_the_next_tick(caplog: pytest.LogC
 async def test_wall_clock_that_is_set_does_not_move_the_ticker(
     step: float, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The ticks bear the new time."""
+    """The ticks have the new time."""
     world = World()
 
     def set_clock() -> None:

@@ -50,7 +50,7 @@ def test_standalone_reports_once(recorded: Make, tmp_path: Path) -> None:
 
 
 def test_stops_cleanly(recorded: Make, tmp_path: Path) -> None:
-    """SIGTERM saves what was learned, closes the database and ends with 0; health and the NodeMetric are served."""
+    """SIGTERM saves the histories, closes the database and exits with 0; health and the NodeMetric are served."""
     machine, data = recorded("v1-cgroupfs"), tmp_path / "data"
     with running("--standalone", f"--host-root={machine.live}", f"--data-dir={data}", *QUICK) as agent:
         address = agent.address()
@@ -94,7 +94,7 @@ def test_commands_are_functions_that_the_help_explains(capsys: pytest.CaptureFix
 
 
 def test_command_decides_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A command gets what stands after its name; its exit code is the program's, its errors are one line."""
+    """A command gets the words after its name; its exit code is the program's, its errors are one line."""
     inputs: list[Sequence[str]] = []
 
     def command(arguments: Sequence[str]) -> int:
@@ -139,7 +139,7 @@ from agent.process import set_mmap_threshold
 set_mmap_threshold()
 rss = psutil.Process().memory_info
 freed = np.ones(3 << 20)  # 24 MiB
-del freed  # left alone, glibc now takes anything smaller for what comes and goes, and keeps its room
+del freed  # glibc now keeps the memory of smaller allocations
 before, held = rss().rss, []
 for mebibytes in range(4, 12):
     table = np.ones(mebibytes << 17)

@@ -70,7 +70,7 @@ def test_tick_stores_samples_and_what_is_derived_with_one_time(make: Make) -> No
 
 def test_failing_collector_is_logged_once_and_others_go_on(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     broken = Failing(
-        OSError(5, "Input/output error"), OSError(5, "Input/output error"), ValueError("odd"), KeyError("x")
+        OSError(5, "Input/output error"), OSError(5, "Input/output error"), ValueError("malformed"), KeyError("x")
     )
     pipeline = make(broken=broken)
     with caplog.at_level(logging.INFO):
@@ -127,11 +127,11 @@ def test_disk_that_does_not_tell_the_size_costs_a_metric_not_the_tick(
 
 
 def test_value_that_is_no_number_is_a_gap_and_the_rest_of_the_tick_is_kept(make: Make) -> None:
-    class Odd:
+    class Failing:
         def collect(self, tick: Tick) -> CollectionResult:
             return CollectionResult([Sample(CPU, "pod", tick.now, math.nan)])
 
-    pipeline = make(odd=Odd())
+    pipeline = make(failing=Failing())
     pipeline.run_once(START)
     assert Missing(CPU, "pod", "not-finite") in pipeline.missing
     assert _count(pipeline, "gaps_total", metric=CPU, reason="not-finite") == 1

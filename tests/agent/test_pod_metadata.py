@@ -1,4 +1,4 @@
-"""Whose the series in the database are."""
+"""The pods behind the series in the database."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_what_a_pod_requested_outlives_it_and_a_restart() -> None:
 
 @pytest.mark.parametrize("now", [START + 600, 60.0])
 def test_pod_that_ended_while_the_agent_was_away_has_ended_when_it_is_back(now: float) -> None:
-    """By whichever clock: one that began anew keeps no pod for ever. One that came back is here."""
+    """A pod expires by either clock: a clock reset keeps no pod for ever. A pod that returns is present."""
     before = PodMetadataStore()
     before.update(START, [pod("a"), pod("b"), pod("c"), pod("d")])
     before.update(START + 30, [pod("a"), pod("b")])
@@ -56,7 +56,7 @@ def test_pods_that_ended_a_month_ago_are_forgotten() -> None:
 
 
 def test_thousands_of_ended_pods_take_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of thousands of pods that ended all are remembered, a few as objects; what is saved is written once."""
+    """Thousands of ended pods are remembered, a few as objects; saved ones are written once."""
     cached, written, before = PodMetadataStore("n"), 0, dict[str, bytes]()
     for number in range(2000):
         cached.update(START + number, [pod(f"p{number}", 100)])
@@ -108,7 +108,7 @@ def test_checkpoint_of_something_else_changes_nothing(data: bytes) -> None:
 
 
 def test_learning_saves_them() -> None:
-    """They are saved with what was learned, under the node's name, and restored with it."""
+    """They are saved with the checkpoint, under the node's name, and restored with it."""
     with Tsdb.in_memory() as store:
         learning = CheckpointedTrainer(store, TrainSettings(interval_seconds=1.0), node="worker-1")
         learning.step(START, [pod("a")])

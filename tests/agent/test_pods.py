@@ -37,7 +37,7 @@ def test_pod_is_reduced_to_what_the_agent_needs() -> None:
 
 
 def test_mirror_pod_has_the_cgroup_of_its_static_pod() -> None:
-    """What anybody writes on a pod of his own does not move it."""
+    """Annotations that a user writes on a pod do not move it."""
     on_worker = {"nodeName": "worker"}
     mirror = read({"annotations": MIRROR, "ownerReferences": [NODE]}, on_worker)
     forged = read({"annotations": MIRROR}, on_worker)

@@ -43,7 +43,7 @@ class BusyPod:
     process: subprocess.Popen[str]  # the load
 
     def cpu_nanoseconds(self) -> int:
-        """What the process used so far, by its own account. [ns]"""
+        """CPU time of the process so far, by its own account. [ns]"""
         return int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0])
 
     def anonymous_bytes(self) -> int:
@@ -53,7 +53,7 @@ class BusyPod:
 
 
 def _hierarchies() -> list[Hierarchy]:
-    """Those of this machine in which a cgroup can be made; skips the test, by name of the reason, where none can."""
+    """Hierarchies of this machine in which a cgroup can be made; skips the test, by reason, without any."""
     root = HostPaths.under("/").cgroup
     try:
         layout = detect(root)
@@ -138,7 +138,7 @@ def _go(pod: BusyPod) -> None:
 
 @dataclass
 class Account:
-    """What a process says that it used, read before and after something else was, which may have had to wait."""
+    """A process's own account of its usage, read before and after another event, which may have had to wait."""
 
     before: tuple[int, int]  # its CPU time and the clock. [ns]
     after: tuple[int, int]  # the same, read later. [ns]
@@ -163,7 +163,7 @@ def test_real_load_within_five_percent(busy_pod: BusyPod) -> None:
     least = (last.before[0] - first.after[0]) / (last.after[1] - first.before[1])
     most = (last.after[0] - first.before[0]) / (last.before[1] - first.after[1])
     assert least * 0.95 <= _value(pods, CPU, busy_pod.uid) <= most * 1.05
-    # The process began outside of the cgroup, as a container's init does not: what it touched there is not charged.
+    # The process began outside of the cgroup, as a container's init does not: memory touched there is not charged.
     assert _value(pods, MEMORY, busy_pod.uid) <= busy_pod.anonymous_bytes() * 1.05
     assert _value(node, CPU, NODE) >= least * 0.9
 

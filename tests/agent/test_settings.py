@@ -10,7 +10,7 @@ from crds.predict_policy import PredictPolicy
 from headroom.runtime import options
 from headroom.runtime.options import WrongSetting
 
-NO_ENVIRONMENT = {"NODE_NAME": "worker", "HOME": "/home/somebody"}
+NO_ENVIRONMENT = {"NODE_NAME": "worker", "HOME": "/home/user"}
 
 
 def _help(capsys: pytest.CaptureFixture[str]) -> str:
@@ -32,7 +32,7 @@ def test_each_field_has_a_flag_of_its_own_that_the_help_explains(capsys: pytest.
             assert f"--{one.flag}" in text
             assert documented[name].replace("``", "") in text, one.flag
     assert len(names) == len(set(names))
-    assert not any(name.startswith(("port", "service-")) for name in names)  # as a Service's variables do
+    assert not any(name.startswith(("port", "service-")) for name in names)  # like a Service's variables
     assert "(default: 4h)" in text
     assert "$NODE_NAME, else the host's name" in text
 
@@ -70,15 +70,15 @@ def test_root_moves_both_file_systems_and_each_can_be_given() -> None:
     assert (paths.proc, paths.cgroup) == (Path("/p"), Path("/host/sys/fs/cgroup"))
 
 
-HOME, SET = {"HOME": "/home/somebody"}, {"HEADROOM_AGENT_DATA_DIR": "/d"}
+HOME, SET = {"HOME": "/home/user"}, {"HEADROOM_AGENT_DATA_DIR": "/d"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "environment", "folder"),
     [
-        ([], HOME, "/home/somebody/.local/state/headroom"),
+        ([], HOME, "/home/user/.local/state/headroom"),
         ([], {**HOME, "XDG_STATE_HOME": "/x"}, "/x/headroom"),
-        ([], {**HOME, "XDG_STATE_HOME": "x"}, "/home/somebody/.local/state/headroom"),  # the standard ignores it
+        ([], {**HOME, "XDG_STATE_HOME": "x"}, "/home/user/.local/state/headroom"),  # the standard ignores it
         ([], {}, "/.local/state/headroom"),
         (["--data-dir", "/d"], HOME, "/d"),
         ([], {**HOME, **SET}, "/d"),

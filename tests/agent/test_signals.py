@@ -46,7 +46,7 @@ def silent_server() -> Iterator[tuple[str, threading.Event]]:
 
 
 def _samples(folder: Path) -> tuple[list[float], dict[str, bytes]]:
-    """Times of the node's memory samples, one a tick, and what was learned."""
+    """Times of the node's memory samples, one a tick, and the checkpoint."""
     with Tsdb.open(folder / "agent.db") as store:
         times = [float(time) for time in store.window(MEMORY, NODE, 0.0, 4e9).times]
         return times, store.load_checkpoints()

@@ -166,7 +166,7 @@ def test_node_follows_its_watch(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize(("source", "selector"), [(ApiPods, "spec.nodeName=worker"), (ApiNode, "metadata.name=worker")])
 async def test_only_own_objects_are_listed(source: type[ApiPods | ApiNode], selector: str) -> None:
-    """The API server is asked for this node's pods and for its Node alone."""
+    """The agent requests this node's pods and its Node only."""
     requested = asyncio.Event()
 
     async def refuse(_: web.Request) -> web.Response:

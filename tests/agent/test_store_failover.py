@@ -1,4 +1,4 @@
-"""An agent without its disk: memory stands in, and the database takes over once it can be opened."""
+"""An agent without its disk: memory replaces it, and the database takes over once it opens."""
 
 import threading
 from collections.abc import Callable
@@ -130,7 +130,7 @@ def test_history_on_disk_wins(disk: Disk, tmp_path: Path) -> None:
 
 
 def test_readable_history_is_used(disk: Disk) -> None:
-    """A database that can be read, though not written, is no cold start; nor is anything lost when it is writable."""
+    """A readable database that cannot be written is no cold start; no data is lost once it is writable."""
     disk.away = False
     before = Agent(disk)
     before.tick(100)
@@ -153,7 +153,7 @@ def test_newer_database_is_refused(disk: Disk) -> None:
     def newer() -> Tsdb:
         raise StoreNewer("t.db was written by a newer Headroom")
 
-    disk.open = newer  # type: ignore[method-assign] # what it says is what matters
+    disk.open = newer  # type: ignore[method-assign] # the error's text matters
     with pytest.raises(StoreNewer):
         Agent(disk)
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.alone
 
 USER = 65532
 
-# In a mount namespace of its own: python, the libraries and the source where anybody may read them, everything
+# In a mount namespace of its own: python, the libraries and the source where every user may read them, everything
 # read-only but the data, and no way to any right.
 CONFINE = f"""
 set -e
@@ -55,7 +55,7 @@ def ground() -> Iterator[Path]:
 
 
 def _confined(ground: Path) -> list[str]:
-    """What runs Python without rights; skips the test where rights cannot be dropped."""
+    """A command that runs Python without rights; skips the test where rights cannot be dropped."""
     command = ["unshare", "--mount", "--propagation=private", "sh", "-c", CONFINE, "sh", str(ground)]
     if os.getuid() != 0 or not all(map(shutil.which, ("unshare", "setpriv"))):
         pytest.skip("only root, with unshare and setpriv, can run a program as another user")
@@ -90,7 +90,7 @@ def test_runs_without_rights(recorded: Make, ground: Path) -> None:
 
 
 def test_looks_at_this_machine(ground: Path) -> None:
-    """A look at the machine itself needs no rights and no folder: what cannot be kept stays in memory, and says so."""
+    """A view of the machine needs no rights and no folder: unsaved data stays in memory, and the output says so."""
     flags = ("--standalone", "--once", "--collect-interval=100ms", "--training-interval=200ms", "--report-after=1s")
     done = subprocess.run(
         [*_confined(ground), *flags], env=clean_environment(), capture_output=True, text=True, check=False, timeout=120

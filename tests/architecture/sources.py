@@ -1,4 +1,4 @@
-"""What the architecture tests look at: the project's modules, as text and as syntax trees."""
+"""Sources for the architecture tests: the project's modules, as text and as syntax trees."""
 
 import ast
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ PACKAGES = (*SHIPPED, "tools")
 
 
 def modules(package: str) -> Iterator[tuple[str, Path]]:
-    """Dotted name and file of every module of a package, whose name may be dotted, too.
+    """Yield dotted name and file of every module of a package, whose name may be dotted, too.
 
     Raises:
-        FileNotFoundError: there is no such package: what looks at its modules would look at nothing.
+        FileNotFoundError: there is no such package: a test of its modules would check nothing.
     """
     folder = ROOT / package.replace(".", "/")
     if not folder.is_dir():
@@ -32,7 +32,7 @@ def tree(path: Path) -> ast.Module:
 
 
 def imported(path: Path, *, module: str) -> Iterator[tuple[str, int]]:
-    """Every dotted name that a file imports, wherever the import stands, with its line."""
+    """Yield every dotted name that a file imports, at any place, with its line."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""docs/agent.md says what the agent can do: every setting, every command, every path that is served."""
+"""docs/agent.md lists the agent's features: every setting, command and served path."""
 
 import re
 
@@ -11,7 +11,7 @@ PAGE = (ROOT / "docs/agent.md").read_text(encoding="utf-8")
 
 
 def _settings() -> str:
-    """The tables of settings as they should stand in the page: one per stage, from the fields and their docstrings."""
+    """The page's tables of settings: one per stage, from the fields and their docstrings."""
     parts = []
     for stage in options.stages(AgentSettings):
         texts = options.docstrings(stage)

@@ -1,4 +1,4 @@
-"""docs/configuration.md has every field of colocation-config, with its default and what it may be."""
+"""docs/configuration.md has every field of colocation-config, with its default and range."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def test_every_field_has_a_row() -> None:
 
 
 def test_defaults_are_right() -> None:
-    """The default in the page is the one in force when nobody says otherwise."""
+    """The default in the page is the default in force."""
     for name, (default, _) in _fields().items():
         shown = "" if default is None else default if isinstance(default, str) else json.dumps(default)
         assert ROWS[name][0] == shown, name
@@ -56,7 +56,7 @@ def test_defaults_are_right() -> None:
 
 
 def test_ranges_are_right() -> None:
-    """What the page allows is what the parser allows."""
+    """The page and the parser allow the same values."""
     for name, (_, rule) in _fields().items():
         if isinstance(rule, Range):
             assert ROWS[name][1] == f"{rule.low:.10g} to {rule.high:.10g}", name

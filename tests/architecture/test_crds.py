@@ -133,7 +133,7 @@ def test_schema_rules_match_faults() -> None:
 
 
 def test_memory_policies_match() -> None:
-    """What counts as memory in use has the same names in the schema and in the ConfigMap."""
+    """The sources of memory usage have the same names in the schema and in the ConfigMap."""
     policy = _schema("node_metric")["properties"]["spec"]["properties"]["metricCollectPolicy"]["properties"]
     allowed = colocation.ALLOWED["metricMemoryCollectPolicy"]
     assert all(allowed.allows(name) for name in policy["nodeMemoryCollectPolicy"]["enum"])

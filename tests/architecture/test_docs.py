@@ -1,4 +1,4 @@
-"""What the documents say about the code is compared with the code."""
+"""Statements of the documents about the code match the code."""
 
 import re
 import tomllib
@@ -15,7 +15,7 @@ def _requirement_names() -> set[str]:
 
 
 def test_every_library_is_justified() -> None:
-    """Each library of pyproject.toml has a line that says what it saves us, and no line is left over."""
+    """Each library of pyproject.toml has a line with its purpose, and no line is left over."""
     table = (ROOT / "docs/adr/0001-libraries.md").read_text()
     rows = re.findall(r"^\| ([^|]+) \|", table, flags=re.MULTILINE)[1:]
     named = {name.strip() for row in rows for name in row.split(",")} - {"---"}

@@ -1,4 +1,4 @@
-"""What a service imports before it works is bounded, in modules and memory, which are steady where seconds are not."""
+"""A service's imports before it works are bounded, in modules and memory, which are steady where seconds are not."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ BUDGETS = {
 
 @pytest.mark.parametrize("service", BUDGETS)
 def test_import_stays_in_budget(service: str) -> None:
-    """Importing a service's entry point loads no more than its budget."""
+    """The import of a service's entry point stays within its budget."""
     command = [sys.executable, "-c", PROBE, service]
     out = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
     measured = json.loads(out)

@@ -1,4 +1,4 @@
-"""Who may import whom: read the table before the code."""
+"""Rules of imports: read the table before the code."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ IO = ("aiohttp", "asyncio", "kubernetes", "socket", "sqlite3", "subprocess", "th
 IO_OF_OBJECTS = ("headroom.kube.paths", "headroom.kube.time_slices", "headroom.kube.unreadable_objects")
 """Modules of the client without I/O: names of paths, slices of work, and names of bad objects."""
 DO_IO = ("scheduler_plugins.snapshot.source", "scheduler_plugins.snapshot.watch")
-"""Modules behind the API that do I/O: the list of what the extender watches, and its watches."""
+"""Modules behind the API that do I/O: the list of watched kinds, and its watches."""
 
 # The longest prefix of a module's name decides. A name allows itself and everything below it.
 ALLOWED: dict[str, tuple[str, ...]] = {
@@ -99,7 +99,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "crds",
         "headroom.cluster",
     ),
-    # The page only reads: what it may import holds nothing that writes but the session, which it asks for one object.
+    # The page only reads: its imports write nothing, but for the session, which reads one object.
     "manager.web": (
         "manager.web",
         "manager.calculators",
@@ -188,7 +188,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "crds",
         "headroom.cluster",
     ),
-    # Who has to leave is decided by what is known, without asking anybody.
+    # Victims are chosen from cached state, without I/O.
     "scheduler_plugins.preemption.selection": (
         "scheduler_plugins.preemption.selection",
         "scheduler_plugins.preemption.fit",
@@ -248,7 +248,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# Third parties that a place must not import: the reason stands behind each.
+# Third parties that a place must not import: each has its reason.
 OWN_SERVERS = dict.fromkeys(
     ("aiohttp.web", "http.server", "socketserver", "wsgiref"),
     "has no bounds: whatever listens is headroom.runtime.http",
@@ -273,7 +273,7 @@ FORBIDDEN: dict[str, dict[str, str]] = {
         **OWN_SERVERS,
         "kopf": "belongs to the manager",
         "subprocess": "starts nothing",
-        "scipy.stats": "costs 98 MiB and two seconds; scipy.special has what we need",
+        "scipy.stats": "costs 98 MiB and two seconds; scipy.special is enough",
     },
 }
 DRIVES_SERVICES = ("tools.bench", "tools.soak")
@@ -295,7 +295,7 @@ def _packages_of(name: str) -> bool:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_imports_follow_the_table(package: str) -> None:
-    """A module imports only what the table lets it."""
+    """A module imports only modules that the table allows."""
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for module, path in modules(package)
@@ -309,7 +309,7 @@ def test_imports_follow_the_table(package: str) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_services_stay_apart(package: str) -> None:
-    """No service imports another, not even where it is wired; what is shipped imports neither tests nor tools."""
+    """No service imports another, also where it is wired; shipped code imports no tests or tools."""
     services = {"agent", "manager", "scheduler_plugins"}
     remaining = {"tests", "tools"} if package == "kubectl_headroom" else services | {"tests", "tools"}
     remaining -= {package}
@@ -372,7 +372,7 @@ def _behind(name: str) -> dict[str, Path]:
 
 @pytest.mark.parametrize("name", API)
 def test_api_is_small(name: str) -> None:
-    """A reader sees at once what of a service runs on a user's machine."""
+    """One file names the functions of a service that run on a user's machine."""
     text = (ROOT / name.replace(".", "/")).with_suffix(".py").read_text()
     assert text.count("\n") <= API_LINES
 

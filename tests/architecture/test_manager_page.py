@@ -1,4 +1,4 @@
-"""docs/manager.md and docs/metrics.md say what the manager can do: every flag, every metric, every event."""
+"""docs/manager.md and docs/metrics.md list the manager's features: every flag, metric and event."""
 
 import importlib
 import inspect
@@ -21,7 +21,7 @@ METRICS = (
 _ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([\w, ]*)\| (.+) \|$", flags=re.MULTILINE)
 
 _OF_METRICS = {"registry": CollectorRegistry, "return": None}
-"""What a class of metrics is made of."""
+"""The parts of a class of metrics."""
 
 
 def _exported() -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -58,7 +58,7 @@ def test_every_flag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_event_is_explained() -> None:
-    """Every reason that stands in the code beside a type of event stands in the page's table, and no other."""
+    """The page's table has every event reason in the code, and no other."""
     code = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "manager").rglob("*.py")))
     table = PAGE.partition("## Events\n")[2].partition("\n## ")[0]
     texts = set(re.findall(r"`([A-Z]\w+)`", table))

@@ -22,7 +22,7 @@ def test_every_package_has_its_line() -> None:
 
 
 def test_named_files_exist() -> None:
-    """Each file that is named to be changed is there; NAME stands for the name of a new one."""
+    """Each file that the page names exists; NAME is the name of a new one."""
     named = {name for name in re.findall(r"`((?:\w+/)+[\w.-]+\.\w+)`", PAGE) if "NAME" not in name}
     assert len(named) > 15
     assert {name for name in named if not (ROOT / name).is_file()} == set()

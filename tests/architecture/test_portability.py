@@ -1,4 +1,4 @@
-"""The project stands alone: nothing in it points at the machine or folder where it was written."""
+"""The project is self-contained: no file names the machine or folder where it was written."""
 
 import re
 import subprocess

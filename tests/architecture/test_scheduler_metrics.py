@@ -1,4 +1,4 @@
-"""docs/metrics.md says what the extender exports, docs/scheduler.md which flags it has."""
+"""docs/metrics.md has the extender's metrics, docs/scheduler.md its flags."""
 
 import re
 from typing import Any
@@ -43,7 +43,7 @@ def _exported(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, tuple[str
     }
 
 
-def _name(metric: Any) -> str:  # noqa: ANN401 - one that keeps values, or a family that is made when it is asked for
+def _name(metric: Any) -> str:  # noqa: ANN401 - a stored metric, or a family made at the scrape
     return str(metric._name if isinstance(metric, MetricWrapperBase) else metric.name)
 
 

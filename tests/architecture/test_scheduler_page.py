@@ -95,7 +95,7 @@ def test_defaults_are_right(name: str) -> None:
 
 
 def test_ranges_of_requeue_are_right() -> None:
-    """What the page allows in the section `requeue` is what is accepted."""
+    """The page and the parser allow the same values of section `requeue`."""
     names = {field.name: name for name, field in json_fields(RequeueSettings).items()}
     rows = _rows(REQUEUE)
     for field, (low, high) in RANGES.items():

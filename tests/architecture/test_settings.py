@@ -1,4 +1,4 @@
-"""A setting says what it is, and something reads it."""
+"""Every setting is documented and read."""
 
 import ast
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ READ_BY_NOBODY = {
 
 
 def _dataclass_fields(path: Path) -> Iterator[tuple[ast.ClassDef, str, bool]]:
-    """Class, name and whether a comment stands beside it or a docstring follows, of every field of every dataclass."""
+    """Yield class, name and whether a comment or docstring exists, of every field of every dataclass."""
     lines = path.read_text().splitlines()
     for node in ast.walk(tree(path)):
         if not isinstance(node, ast.ClassDef) or "dataclass" not in ast.unparse(ast.List(node.decorator_list)):
@@ -27,7 +27,7 @@ def _dataclass_fields(path: Path) -> Iterator[tuple[ast.ClassDef, str, bool]]:
 
 
 def _settings(service: str) -> list[Path]:
-    """Where a service's settings stand; a plugin's arguments are its own fields."""
+    """The modules of a service's settings; a plugin's arguments are its own fields."""
     result = [path for name, path in modules(service) if name.endswith((".settings", ".profile.model"))]
     return [*result, *(path for name, path in modules(service) if name.startswith("scheduler_plugins.plugins."))]
 
@@ -45,7 +45,7 @@ def _attributes_read(service: str) -> set[str]:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_setting_is_documented(service: str) -> None:
-    """Beside each field stands a comment, or under it a docstring."""
+    """Each field has a comment, or a docstring below it."""
     bare = [
         f"{path.relative_to(ROOT)}: {node.name}.{name}"
         for path in _settings(service)
@@ -70,5 +70,5 @@ def test_every_setting_is_read(service: str) -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_service_has_settings(service: str) -> None:
-    """The tests above look at something."""
+    """The tests above check at least one field."""
     assert sum(1 for path in _settings(service) for _ in _dataclass_fields(path)) > 0

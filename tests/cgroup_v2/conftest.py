@@ -1,4 +1,4 @@
-"""The real agent in a guest with a pure cgroup v2 kernel; only run when asked for by marker: `make test-cgroup-v2`."""
+"""The real agent in a guest with a pure cgroup v2 kernel; run only with its marker: `make test-cgroup-v2`."""
 
 import sys
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ MARKER = "cgroup_v2"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs a guest, unless its marker is asked for: it takes minutes."""
+    """Skip tests that need a guest, unless their marker is selected: they take minutes."""
     if MARKER in config.option.markexpr:
         return
     left_out = [item for item in items if item.get_closest_marker(MARKER)]
@@ -36,6 +36,6 @@ def guest_kernel(request: pytest.FixtureRequest) -> GuestKernel:
 
 @pytest.fixture(scope="session")
 def in_guest(guest_kernel: GuestKernel) -> Iterator[dict[str, Measured]]:
-    """What the agent measured in the guest, and what was true, by cgroup driver."""
+    """The agent's measurements in the guest, and the true values, by cgroup driver."""
     with measured(guest_kernel, Path(sys.executable)) as result:
         yield result

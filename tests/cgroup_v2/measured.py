@@ -1,4 +1,4 @@
-"""A run of the agent in the guest: what it stored and printed, beside what the kernel counted meanwhile."""
+"""A run of the agent in the guest: its stored and printed values, beside the kernel's counters."""
 
 import json
 import tarfile
@@ -37,12 +37,12 @@ class Measured:
     recording: Path  # what `headroom-agent capture` recorded afterwards
 
     def mean(self, pod: str, metric: str) -> float:
-        """Mean of what the agent stored of a pod; NaN when it stored nothing."""
+        """Mean of the agent's stored values of a pod; NaN without any."""
         series = self.store.window(metric, PODS[pod].uid, 0.0, 1e11)
         return float(np.mean(series.values)) if series.values.size else float("nan")
 
     def rate(self, pod: str, metric: str, counter: str, per: str = "") -> tuple[float, float]:
-        """What the agent measured over all its ticks but the first, and by how much a counter of the kernel grew."""
+        """The agent's total over all its ticks but the first, and the growth of a kernel counter."""
         series = self.store.window(metric, PODS[pod].uid, 0.0, 1e11)
         spans = np.diff(series.times)
         between = (float(series.times[0]), float(series.times[-1]))
@@ -56,7 +56,7 @@ class Measured:
         return measured, self._growth(pod, "usage_usec", (start, end)) / (end - start) / 1000
 
     def level(self, pod: str, metric: str, counter: str) -> tuple[float, float]:
-        """Mean of what the agent stored of a pod, and of what the kernel said over the same time."""
+        """Mean of the agent's stored values of a pod, and of the kernel's over the same time."""
         series = self.store.window(metric, PODS[pod].uid, 0.0, 1e11)
         truth = np.interp(
             series.times, [row[pod]["time"] for row in self.truth], [row[pod][counter] for row in self.truth]
@@ -80,7 +80,7 @@ class Measured:
 
 @contextmanager
 def measured(kernel: GuestKernel, python: Path) -> Iterator[dict[str, Measured]]:
-    """Boot the guest, run the agent in it beside pods of each driver, and read what it brought back."""
+    """Boot the guest, run the agent in it beside pods of each driver, and read its results."""
     commands = {
         driver: [_agent(python, SCRATCH / driver), _capture(python, SCRATCH / f"{driver}-recording.tar")]
         for driver in DRIVERS

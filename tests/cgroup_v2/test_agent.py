@@ -12,8 +12,8 @@ from tools.devcluster.guest_pods import DRIVERS, MIB, PODS
 pytestmark = [pytest.mark.cgroup_v2, pytest.mark.timeout(900), pytest.mark.parametrize("driver", DRIVERS)]
 Guest = Mapping[str, Measured]
 AGAINST_KERNEL = 0.03
-"""Of the kernel's own counters over the same time; the agent reads them some milliseconds apart from the test."""
-FORK_MIB = 4  # what a process has beside what it was told to hold, at most [MiB]
+"""Tolerance against the kernel's own counters; the agent reads them some milliseconds apart from the test."""
+FORK_MIB = 4  # a process's memory beyond the requested amount, at most [MiB]
 
 
 def test_cgroups_are_detected(in_guest: Guest, driver: str) -> None:
@@ -30,7 +30,7 @@ def test_cpu_equals_kernel_counters(in_guest: Guest, driver: str, pod: str) -> N
 
 
 def test_idle_pods_use_nothing(in_guest: Guest, driver: str) -> None:
-    """A pod whose process sleeps and one without a process use no CPU: zero, not a gap."""
+    """A sleeping pod and one without a process use no CPU: zero, not a gap."""
     assert in_guest[driver].mean("idle", CPU) == pytest.approx(0.0, abs=0.002)
     assert in_guest[driver].mean("empty", CPU) == 0.0
 

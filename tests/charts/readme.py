@@ -22,7 +22,7 @@ _SAID_ABOVE: Final = "In general"
 class Value:
     path: tuple[str, ...]
     comment: tuple[str, ...]  # the lines of the comment right above it, without what marks them as a comment
-    default: str | None  # what it is set to, as JSON; None for a group, whose members are values of their own
+    default: str | None  # its value, as JSON; None for a group, whose members are values of their own
 
     @property
     def name(self) -> str:
@@ -64,7 +64,7 @@ def _comment(lines: Sequence[str], line: int) -> tuple[str, ...]:
 
 
 def _prose(comment: Sequence[str]) -> str:
-    """A comment as one line; what is indented in it is code."""
+    """A comment as one line; indented text in it is code."""
     parts = [f"`{line.strip()}`" if line.startswith(" ") else line.strip() for line in comment]
     return " ".join(parts).replace("|", "\\|")
 

@@ -1,4 +1,4 @@
-"""What values.schema.json takes from the code: the colocation config's fields, and the arguments of our plugins.
+"""Parts of values.schema.json from the code: the colocation config's fields, and the plugins' arguments.
 
 `python -m tests.charts.schema` (`make chart-schema`) writes it; a test compares. So a wrong one is refused at install,
 by its path.
@@ -36,7 +36,7 @@ _WORDS: Final[Mapping[str, Json]] = {
 }
 _SCALARS: Final[Mapping[Any, str]] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 _HEAD: Final[Json] = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
-"""What upstream's arguments may begin with."""
+"""The prefixes that upstream's arguments may have."""
 
 
 def with_generated(schema: Json) -> Json:

@@ -1,4 +1,4 @@
-"""What a real API server makes of the chart's policies: agents kept to their own node, their queue, people's rights."""
+"""The chart's policies on a real API server: agents limited to their own node, their queue, users' rights."""
 
 import base64
 import http.client
@@ -131,7 +131,7 @@ REFUSED: Final[dict[str, Any]] = {
 
 
 def _hook_account(cluster: Cluster) -> None:
-    """What helm makes for the hook of an uninstall, as it makes it."""
+    """The uninstall hook's objects, as helm makes them."""
     template = "templates/hooks/uninstall-rbac.yaml"
     made = cluster.helm("template", "headroom", str(CHART), "-n", NAMESPACE, "--show-only", template)
     cluster.kubectl("-n", NAMESPACE, "apply", "-f", "-", stdin=made)

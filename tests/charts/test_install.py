@@ -1,4 +1,4 @@
-"""The chart on a real API server: what it may do there, and what it leaves alone."""
+"""The chart on a real API server: its rights, and the objects it does not touch."""
 
 import json
 import re
@@ -109,7 +109,7 @@ def notes(cluster: Cluster, namespace: str, *settings: str) -> str:
 
 
 def commands(text: str) -> list[str]:
-    """The commands in them: indented lines, without what is a comment."""
+    """The commands in the notes: indented lines without comments."""
     return [line.partition("#")[0].strip() for line in text.splitlines() if re.match(" {5}(kubectl|helm) ", line)]
 
 
@@ -137,7 +137,7 @@ def koordinator(cluster: Cluster) -> Iterator[str]:
 
 
 def test_next_commands_are_named(cluster: Cluster) -> None:
-    """After an install: whether all is well, what is used, why nothing is published, how to publish it; no warning."""
+    """After an install the notes name `doctor`, `top`, and how to publish; no warning."""
     text = notes(cluster, "default")
     assert commands(text) == [
         "kubectl headroom doctor -n default",
@@ -160,7 +160,7 @@ def test_commands_are_understood(cluster: Cluster) -> None:
 
 
 def test_notes_follow_the_values(cluster: Cluster) -> None:
-    """What is off is not mentioned; where Mid is published already, the notes state it."""
+    """Disabled parts are not mentioned; where Mid is published already, the notes state it."""
     text = notes(cluster, "default", "scheduler.enabled=false", "colocationConfig.enable=true")
     assert "schedulerName" not in text
     assert "Mid resources are published on Nodes" in text
@@ -169,7 +169,7 @@ def test_notes_follow_the_values(cluster: Cluster) -> None:
 
 
 def test_koordinator_is_named(cluster: Cluster, koordinator: str) -> None:
-    """A live koord-manager and koordlet are named with what to do; what is switched off of ours is no conflict."""
+    """A live koord-manager and koordlet are named with a way out; a disabled part of ours is no conflict."""
     for namespace in ("default", koordinator):
         text = notes(cluster, namespace)
         assert text.count("WARNING: koord-manager runs in namespace koordinator-system") == 1
@@ -181,7 +181,7 @@ def test_koordinator_is_named(cluster: Cluster, koordinator: str) -> None:
 
 
 def test_config_that_is_there_is_kept(cluster: Cluster, koordinator: str) -> None:
-    """In Koordinator's namespace its ConfigMap is used as it is, and the notes state it."""
+    """In Koordinator's namespace its ConfigMap is used unchanged, and the notes state it."""
     cluster.kubectl(
         "-n", koordinator, "create", "configmap", "slo-controller-config", "--from-literal=colocation-config={}"
     )
@@ -214,7 +214,7 @@ def applied(cluster: Cluster) -> Iterator[Cluster]:
 
 
 def test_second_apply_changes_nothing(applied: Cluster) -> None:
-    """What is rendered is what the API server keeps: nothing is configured again."""
+    """The API server keeps the rendered objects: a second apply changes nothing."""
     assert [line for line in _apply(applied) if not line.endswith(" unchanged")] == []
 
 

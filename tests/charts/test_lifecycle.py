@@ -1,4 +1,4 @@
-"""What the chart does at the end of its life and for `helm test`, and the chart that came before it."""
+"""Uninstall hook, `helm test`, and upgrades from the chart of the release before."""
 
 import subprocess
 import tarfile
@@ -16,7 +16,7 @@ from tests.charts.rendered import ROOT, Helm, Rendered, render, rules
 from tests.e2e.life import PREVIOUS
 
 PREVIOUS_COMMIT: Final = "0aebac765b37ed04e2050de5228eb308e3f91096"
-"""Whose chart the package holds. A clone without history can still upgrade from it."""
+"""The owner of the packaged chart. A clone without history can still upgrade from it."""
 UNINSTALL: Final = "headroom-uninstall"
 DOCTOR: Final = "headroom-doctor"
 
@@ -32,7 +32,7 @@ def _history() -> bytes | None:
 
 
 def _files(package: bytes, folder: str) -> dict[str, Any]:
-    """Name -> content; helm writes Chart.yaml anew, so of it the parsed content."""
+    """Name -> content; helm rewrites Chart.yaml, so its parsed content is compared."""
     result: dict[str, Any] = {}
     with tarfile.open(fileobj=BytesIO(package)) as archive:
         for member in archive.getmembers():
@@ -106,7 +106,7 @@ def _asked(chart: Rendered) -> Options:
 
 @pytest.mark.helm
 def test_names_are_the_charts(helm: Helm) -> None:
-    """What the hook stops and deletes has the names that the chart gives it."""
+    """The hook stops and deletes objects by the names that the chart gives them."""
     chart = render(helm, "scheduler.name=placer", "colocationConfig.enable=false")
     for name in (cleanup.MANAGER, cleanup.SCHEDULER):
         labels = chart.one("Deployment", name)["spec"]["template"]["metadata"]["labels"]

@@ -38,7 +38,7 @@ def versions(text: str) -> dict[str, Json]:
 
 
 def tightened(old: Json, new: Json, path: str = "") -> Iterator[str]:
-    """What an object that was fine under one schema may stumble over under another: lost fields, stricter rules."""
+    """Yield the differences that reject a valid object of another schema: lost fields, stricter rules."""
     if old.get("type") != new.get("type"):
         yield f"{path}: is {new.get('type')}, was {old.get('type')}"
     yield from (

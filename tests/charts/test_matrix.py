@@ -63,7 +63,7 @@ MATRIX: Final[dict[str, tuple[str, ...]]] = {
 
 @pytest.fixture(scope="module")
 def accepted(cluster: Cluster) -> set[str]:
-    """What the API server has taken so far, as JSON: most objects are the same with other values."""
+    """Objects that the API server has accepted so far, as JSON: most are equal with other values."""
     for crd in (CHART / "crds").glob("*.yaml"):
         cluster.define(crd)
     return set()
@@ -72,7 +72,7 @@ def accepted(cluster: Cluster) -> set[str]:
 @pytest.mark.cluster
 @pytest.mark.parametrize("case", MATRIX)
 def test_api_server_takes_it(cluster: Cluster, helm: Helm, accepted: set[str], case: str) -> None:
-    """The API server would store every object as it is rendered: no unknown field, no value that cannot be."""
+    """The API server would store every rendered object: no unknown field, no invalid value."""
     rendered = {_in_default(item) for item in render(helm, *MATRIX[case]).objects}
     assert rendered
     unknown = sorted(rendered - accepted)

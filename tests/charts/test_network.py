@@ -1,4 +1,4 @@
-"""Who reaches which port of our pods, by the chart's NetworkPolicies.
+"""Reachable ports of our pods, by the chart's NetworkPolicies.
 
 The dev cluster's network obeys no policies; that an API server takes them is in test_matrix.py.
 """

@@ -52,7 +52,7 @@ def test_part_can_be_left_out(helm: Helm, chart: Rendered, switch: str) -> None:
         ((), "localhost/headroom-agent:dev", "localhost/headroom-manager:dev"),
         (("image.registry=r.io/t",), "r.io/t/headroom-agent:dev", "r.io/t/headroom-manager:dev"),
         (
-            # A repository with a host of its own, with a port or none, stands for itself.
+            # A repository with a host of its own, with a port or none, is used unchanged.
             ("image.agent.repository=r:5000/x/agent", "image.manager.repository=ghcr.io/m", "image.manager.tag=v2"),
             *("r:5000/x/agent:dev", "ghcr.io/m:v2"),
         ),

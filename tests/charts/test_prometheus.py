@@ -14,7 +14,7 @@ PARTS: Final = {
     "headroom-manager": ("Deployment", "manager"),
     "headroom-scheduler": ("Deployment", "extender"),
 }
-"""By the name of what is scraped: what makes its pods, and which container has the metrics."""
+"""By name of the scrape target: the owner of its pods, and the container with the metrics."""
 OF_THE_OPERATOR: Final = ("PrometheusRule", "PodMonitor", "ServiceMonitor")
 
 

@@ -126,7 +126,7 @@ def test_agent_has_a_policy(helm: Helm) -> None:
 
 
 def test_only_manager_writes_nodes(chart: Rendered) -> None:
-    """Only the manager may write to Nodes, and only their status; and what takes away what it wrote, at the end."""
+    """Only the manager may write to Nodes, and only their status; and so may the cleanup at the end."""
     writers = {
         (role["metadata"]["name"], resource, verb)
         for role in chart.of_kind("ClusterRole", "Role")
@@ -228,7 +228,7 @@ def test_wrong_profile_starts_nothing(helm: Helm) -> None:
 
 
 def test_leader_is_kube_schedulers(helm: Helm) -> None:
-    """The extender goes by the very Lease that its kube-scheduler holds, may read it, and acts for that one's pods."""
+    """The extender reads the very Lease that its kube-scheduler holds, and acts for that scheduler's pods."""
     chart = render(helm, "scheduler.name=by-load")
     election = chart.config("headroom-scheduler", "kube-scheduler.yaml")["leaderElection"]
     lease = f"{election['resourceNamespace']}/{election['resourceName']}"

@@ -50,11 +50,11 @@ def test_values_and_schema_agree() -> None:
         *above, name = removed_value.partition("=")[0].split(".")
         removed[*above,].add(name)
     for path in sorted(groups):
-        stands = VALUES
+        section = VALUES
         for name in path:
-            stands = stands[name]
-        if path != ("colocationConfig",):  # passed on as it is: the manager knows its fields
-            assert result[path] - {"global"} - removed[path] == set(stands), path
+            section = section[name]
+        if path != ("colocationConfig",):  # passed on unchanged: the manager knows its fields
+            assert result[path] - {"global"} - removed[path] == set(section), path
 
 
 def test_every_value_is_documented() -> None:

@@ -1,4 +1,4 @@
-"""The manifests on a real API server: what it accepts, keeps, refuses and prints."""
+"""The manifests on a real API server: accepted, stored, rejected and printed objects."""
 
 import asyncio
 import re
@@ -86,12 +86,12 @@ async def test_our_fields_are_kept(api: kube.ApiServer, stored: str) -> None:
 async def test_columns_show_the_prediction(api: kube.ApiServer, stored: str, cluster: "Cluster") -> None:
     """`kubectl get nodemetrics` shows usage, predicted peak, reclaimable amounts, readiness; no raw bytes."""
     ready = {"type": "PredictionReady", "status": "True"}
-    sells = {"type": "MidPublished", "status": "True", "reason": "Published"}
+    published = {"type": "MidPublished", "status": "True", "reason": "Published"}
     # As an agent writes it, and 20.1 GiB that are no whole number of any binary unit.
     summary = {"memory": "20.1Gi", "prodPeak": "5200m/12Gi", "reclaimable": "2/4Gi"}
     used = {"nodeUsage": {"resources": {"cpu": "3100m", "memory": "21582210867"}}}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    body = {"nodeMetric": used, "prediction": {"summary": summary}, "conditions": [ready, sells], "updateTime": now}
+    body = {"nodeMetric": used, "prediction": {"summary": summary}, "conditions": [ready, published], "updateTime": now}
     await api.patch(kube.paths.status(stored), {"status": body})
     header, row = cluster.kubectl("get", "nodemetrics", "manifest-test").splitlines()
     assert " ".join(header.split()) == COLUMNS
@@ -103,7 +103,7 @@ async def test_columns_show_the_prediction(api: kube.ApiServer, stored: str, clu
 
 
 async def test_columns_of_koordinators_agent(api: kube.ApiServer, stored: str, cluster: "Cluster") -> None:
-    """What another agent reports is shown as far as it says: CPU, and with -o wide memory."""
+    """Another agent's report is shown as far as it goes: CPU, and with -o wide memory."""
     await api.patch(kube.paths.status(stored), {"status": KOORDINATOR["status"]})
     wide = cluster.kubectl("get", "nodemetrics", "manifest-test", "-o", "wide").splitlines()[1].split()
     assert wide[1] == "3100m"
@@ -111,7 +111,7 @@ async def test_columns_of_koordinators_agent(api: kube.ApiServer, stored: str, c
 
 
 async def test_columns_of_a_quota(api: kube.ApiServer, cluster: "Cluster") -> None:
-    """`kubectl get eq` shows how much of what is used, and whether the quota is in force; -o wide all else, and why."""
+    """`kubectl get eq` shows usage by resource and whether the quota is in force; -o wide the rest, and why."""
     name = "columns-test"
     bounds = {"cpu": "4", "memory": "8Gi", "example.com/gpu": "2"}, {"cpu": "8"}
     await api.create(QUOTAS, {**_quota(*bounds), "metadata": {"name": name}})
@@ -281,7 +281,7 @@ async def _install(kubeconfig: str) -> None:
 
 @pytest.fixture(scope="module")
 def judge(cluster: "Cluster") -> str:
-    """A kubeconfig of a server that knows the kind whose validation compares quantities."""
+    """A kubeconfig of a server with the kind whose validation compares quantities."""
     asyncio.run(_install(str(cluster.kubeconfig)))
     return str(cluster.kubeconfig)
 

@@ -69,7 +69,7 @@ def test_every_number_has_a_range() -> None:
 
 
 def test_problem_is_a_sentence() -> None:
-    """A value out of range is reported with its path, what is allowed, and what it is."""
+    """A value out of range is reported with its path, the allowed range, and the value."""
     result = problems({"model": "x", "safetyMarginPercent": 101}, predict_policy.RANGES, "nodePredictPolicy")
     assert result == ["nodePredictPolicy.safetyMarginPercent: must be 0 to 100, got 101"]
 
@@ -146,7 +146,7 @@ def test_margin_follows_model(policy: PredictPolicy, cpu: int, memory: int) -> N
 
 
 def test_defaults_leave_resources_to_model() -> None:
-    """Who names a model gets it for both resources: the default has no parts of its own for one of them."""
+    """A named model applies to both resources: the default has no parts of its own for one of them."""
     full = with_defaults(PredictPolicy(model="diversity"))
     assert (full.cpu, full.memory, full.parameters) == (None, None, None)
     assert {effective(full, "cpu").model, effective(full, "memory").model} == {"diversity"}

@@ -53,7 +53,7 @@ def test_band_of_number(value: int | None, band: PriorityBand) -> None:
         (_pod(qos="BE", requests={"cpu": "1"}), PriorityBand.NONE, PriorityBand.BATCH),
         (_pod(qos="SYSTEM"), PriorityBand.NONE, PriorityBand.PROD),
         ({}, PriorityBand.NONE, PriorityBand.BATCH),
-        ({"status": {"qosClass": "Unheard"}}, PriorityBand.NONE, PriorityBand.NONE),  # a class of a later Kubernetes
+        ({"status": {"qosClass": "Unknown"}}, PriorityBand.NONE, PriorityBand.NONE),  # a class of a later Kubernetes
         (None, PriorityBand.NONE, PriorityBand.NONE),
     ],
 )
@@ -74,7 +74,7 @@ def test_band_of_pod(pod: dict[str, Any] | None, raw: PriorityBand, band: Priori
         (_pod(requests={names.BATCH_CPU: "1000"}), "BestEffort", QoS.BE),  # extended resources do not count
         (_pod(qos="be"), "BestEffort", QoS.BE),  # case matters: unset
         (_pod(qos="LSE"), "BestEffort", QoS.LSE),
-        ({"status": {"qosClass": "Guaranteed"}}, "Guaranteed", QoS.LSR),  # what the status says
+        ({"status": {"qosClass": "Guaranteed"}}, "Guaranteed", QoS.LSR),  # the status decides
         ({"spec": {"resources": {"requests": GUARANTEED, "limits": GUARANTEED}}}, "Guaranteed", QoS.LSR),  # pod level
         (
             {"spec": {"resources": {}, "containers": [{"resources": {"requests": GUARANTEED}}]}},
@@ -100,7 +100,7 @@ def test_qos_of_pod(pod: dict[str, Any], kubernetes: str, qos: QoS) -> None:
         (_pod(9500), PriorityBand.PROD),
         (_pod(10, requests={"cpu": "1"}), PriorityBand.PROD),  # no band counts as Prod
         (_pod(7500), PriorityBand.MID),
-        (_pod(9500, requests={names.MID_CPU: "1000"}), PriorityBand.MID),  # whoever requests Mid is Mid
+        (_pod(9500, requests={names.MID_CPU: "1000"}), PriorityBand.MID),  # a pod that requests Mid is Mid
         (_pod(9500, limits={names.MID_MEMORY: "1Gi"}), PriorityBand.MID),
         (_pod(), PriorityBand.BATCH),
         (_pod(3500), PriorityBand.FREE),

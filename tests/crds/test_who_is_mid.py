@@ -56,14 +56,14 @@ def _judged(pod: dict[str, Any]) -> dict[str, bool]:
 
 @given(st.lists(MID, min_size=1, max_size=2), st.lists(MID, max_size=1))
 def test_all_parts_agree(containers: list[dict[str, str]], init: list[dict[str, str]]) -> None:
-    """Who requests more than 0 of a Mid resource is Mid for every part; who requests 0 is so for none."""
-    asks = any(AMOUNTS[amount] for entry in (*containers, *init) for amount in entry.values())
-    assert _judged(_pod(*containers, init=tuple(init))) == dict.fromkeys(_judged(_pod({})), asks)
+    """A pod that requests more than 0 of a Mid resource is Mid for every part; with 0 for none."""
+    requests_mid = any(AMOUNTS[amount] for entry in (*containers, *init) for amount in entry.values())
+    assert _judged(_pod(*containers, init=tuple(init))) == dict.fromkeys(_judged(_pod({})), requests_mid)
 
 
 @pytest.mark.parametrize("zero", ["0", "0m", "0Gi"])
 def test_zero_keeps_prod_requests(zero: str) -> None:
-    """The native requests of a Prod pod that states 0 of Mid still come before Mid, and are what is shown of it."""
+    """The native requests of a Prod pod that states 0 of Mid still precede Mid, and are shown."""
     pod = _pod({MID_CPU: zero, MID_MEMORY: zero})
     facts = PodInputs.from_object(pod)
     assert (facts.above_mid, facts.requests.cpu) == (True, 4000)
@@ -72,7 +72,7 @@ def test_zero_keeps_prod_requests(zero: str) -> None:
 
 
 def test_memory_alone_is_shown() -> None:
-    """What is shown of a pod that requests Mid memory alone are Mid resources, too."""
+    """A pod that requests Mid memory alone shows Mid resources, too."""
     pod = _pod({MID_MEMORY: "1Ki"})
     (row,) = pod_rows([pod], [], NOW)
     assert row.requested == PodSeen(pod, NOW).requested == Amount(0, 1024)

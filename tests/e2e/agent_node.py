@@ -1,4 +1,4 @@
-"""A real node with Headroom and pods of known load, and what a test asks of it."""
+"""A real node with Headroom and pods of known load, and the requests of its tests."""
 
 import itertools
 import json
@@ -62,7 +62,7 @@ def average(samples: list[tuple[float, float]], start: float, end: float) -> flo
 
 
 def spent(account: list[tuple[float, float]], start: float, end: float) -> float:
-    """What a load burned between two moments, by its own account, straight lines between its entries. [core-seconds]"""
+    """CPU time that a load used between two moments, by its own account, interpolated linearly. [core-seconds]"""
     times, used = zip(*account, strict=True)
     return float(np.interp(end, times, used) - np.interp(start, times, used))
 
@@ -113,19 +113,19 @@ class AgentNode:
         return result
 
     def at_work(self, load: loads.Load) -> bool:
-        """Return whether a load has said twice what it burns: then it holds what it is to hold."""
+        """Return whether a load has reported its CPU time twice: then it holds its memory."""
         try:
             return len(self.account(load)) > 1
         except CommandError:  # it has not begun
             return False
 
     def account(self, load: loads.Load) -> list[tuple[float, float]]:
-        """What a load says of itself: time [seconds since 1970], and the CPU used until then [core-seconds]."""
+        """A load's own report: time [seconds since 1970], and the CPU used until then [core-seconds]."""
         namespace, _, name = self.key(load).partition("/")
         lines = [line.split() for line in self.cluster.kubectl("-n", namespace, "logs", name).splitlines()]
         return [(float(words[0]), float(words[1])) for words in lines if len(words) == 2]
 
-    def tell(self, load: loads.Load, file: str, number: float) -> None:
+    def set_load(self, load: loads.Load, file: str, number: float) -> None:
         program = f"from pathlib import Path; Path('/load/{file}').write_text('{number}')"
         self.cluster.kubectl("-n", loads.NAMESPACE, "exec", load.name, "--", "python3", "-S", "-c", program)
 
@@ -163,7 +163,7 @@ class AgentNode:
         """The CPU counters of /stats/summary: time [seconds since 1970] and value [core-seconds], by pod.
 
         The summary gives times in whole seconds. /metrics/resource has the same counters with their exact times; a pod
-        whose counter kubelet has read anew between the two answers is left out.
+        whose counter kubelet has read again between the two responses is omitted.
         """
         summary, exact = self.summary(), {}
         for line in self._kubelet("metrics/resource").splitlines():
@@ -183,7 +183,7 @@ class AgentNode:
         return f"{loads.NAMESPACE}/{name}"
 
     def samples(self, *metrics: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
-        """What the agent stored of each load: metric -> "namespace/name" -> time [seconds since 1970] and value."""
+        """Stored samples of each load: metric -> "namespace/name" -> time [seconds since 1970] and value."""
         pods = self.get("pods", "-n", loads.NAMESPACE)["items"]
         names = {pod["metadata"]["uid"]: f"{loads.NAMESPACE}/{pod['metadata']['name']}" for pod in pods}
         result: dict[str, dict[str, list[tuple[float, float]]]] = {metric: defaultdict(list) for metric in metrics}

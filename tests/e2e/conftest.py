@@ -12,8 +12,8 @@ from tools.demo.story import Story
 
 
 @dataclass
-class Telling:
-    """Tells steps in order, each once; a step that fails fails all that follow."""
+class StoryRunner:
+    """Runs steps in order, each once; a failed step fails all later ones."""
 
     story: Story
     done: list[str] = field(default_factory=list)
@@ -34,20 +34,20 @@ class Telling:
         return self.up_to(STEPS[-1])
 
 
-def _telling(name: str, request: pytest.FixtureRequest, *, real_node: bool) -> Iterator[Telling]:
+def _runner(name: str, request: pytest.FixtureRequest, *, real_node: bool) -> Iterator[StoryRunner]:
     with stage(f"{name}-{os.getpid()}", real_node=real_node) as story:  # two checkouts may be tested at once
-        yield Telling(story)
+        yield StoryRunner(story)
         if request.session.testsfailed:
             story.cluster.keep_logs()
 
 
 @pytest.fixture(scope="module")
-def on_real_node(request: pytest.FixtureRequest, real_node_requirements: None) -> Iterator[Telling]:  # noqa: ARG001 - it skips
+def on_real_node(request: pytest.FixtureRequest, real_node_requirements: None) -> Iterator[StoryRunner]:  # noqa: ARG001 - it skips
     """The story with the services as pods on a real node."""
-    yield from _telling("e2e-node", request, real_node=True)
+    yield from _runner("e2e-node", request, real_node=True)
 
 
 @pytest.fixture(scope="module")
-def on_kwok(request: pytest.FixtureRequest) -> Iterator[Telling]:
+def on_kwok(request: pytest.FixtureRequest) -> Iterator[StoryRunner]:
     """The story with the services as processes beside kwok nodes."""
-    yield from _telling("e2e-kwok", request, real_node=False)
+    yield from _runner("e2e-kwok", request, real_node=False)

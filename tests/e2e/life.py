@@ -30,7 +30,7 @@ _OWN_DATA_DIR_TODAY: Final = (
 )
 CONFIG_MAP: Final = "slo-controller-config"
 PATIENCE_SECONDS: Final = 180.0
-REQUESTED_MILLI_CORES: Final = 50  # what the Mid pod of the demo requests
+REQUESTED_MILLI_CORES: Final = 50  # request of the demo's Mid pod
 _PARTS: Final = ("capacity", "allocatable")
 PASSING: Final = ("Event/", "Lease/kube-node-lease/", "Lease/kube-system/")  # objects that come and go by themselves
 
@@ -54,7 +54,7 @@ def previous_chart(folder: Path) -> Path:
 class Life:
     cluster: Cluster
     record: list[str] = field(default_factory=list)
-    """What was done and seen, each line with the seconds since the beginning."""
+    """The actions and observations, each line with the seconds since the beginning."""
     began: float = field(default_factory=time.monotonic)  # when the record begins [s]
 
     @property
@@ -71,12 +71,12 @@ class Life:
         }
         return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
 
-    def tell(self, line: str) -> None:
+    def log(self, line: str) -> None:
         self.record.append(f"{time.monotonic() - self.began:6.1f} s  {line}")
         print(self.record[-1])
 
     def prepare(self) -> None:
-        """What is there before Headroom: the namespaces, and a note on a node that this machine has other uses for."""
+        """Objects from before Headroom: the namespaces, and a note on a node that this machine has other uses for."""
         for namespace in (NAMESPACE, SHOP):
             self.cluster.create_namespace(namespace)
         notes = [f"{key}={value}" for key, value in SHARED_MACHINE.items()]
@@ -85,14 +85,14 @@ class Life:
 
     def helm(self, *words: str) -> str:
         said = self.cluster.helm(words[0], "headroom", *words[1:], "-n", NAMESPACE)
-        self.tell(f"helm {words[0]}")
+        self.log(f"helm {words[0]}")
         return said
 
     def refused_by_helm(self, *words: str) -> str:
         try:
             self.helm(*words)
         except CommandError as error:
-            self.tell(f"helm {words[0]} is refused")
+            self.log(f"helm {words[0]} is refused")
             return str(error)
         raise AssertionError(f"helm {' '.join(words)} went through")
 
@@ -114,7 +114,7 @@ class Life:
 
     def until(self, probe: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS) -> T:
         result = wait(probe, seconds=seconds, what=what)
-        self.tell(what)
+        self.log(what)
         return result
 
     def report(self) -> Json:
@@ -124,12 +124,12 @@ class Life:
     def configure(self, config: Json) -> None:
         patch = json.dumps({"data": {"colocation-config": json.dumps(config)}})
         self.cluster.kubectl("-n", NAMESPACE, "patch", "configmap", CONFIG_MAP, "--type=merge", "-p", patch)
-        self.tell(f"ConfigMap edited: {json.dumps(config)}")
+        self.log(f"ConfigMap edited: {json.dumps(config)}")
 
     def publish(self) -> None:
         """The edit that publishes Mid resources, with a cold start of seconds in place of a day.
 
-        What is published depends on requests alone here: each upgrade starts pods, whose usage would lower it.
+        Published amounts depend on requests alone here: each upgrade starts pods, whose usage would lower them.
         """
         config = json.loads((MANIFESTS / "colocation-config.json").read_text())
         self.configure({**config, "midPolicy": "designMixed"})

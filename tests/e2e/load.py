@@ -37,7 +37,7 @@ def read(file: Path) -> None:
             pass
 
 
-def asked(name: str, otherwise: float) -> float:
+def override(name: str, otherwise: float) -> float:
     try:
         return float((FOLDER / name).read_text())
     except (OSError, ValueError):
@@ -55,10 +55,10 @@ def main(share: float, mebibytes: float, file_mebibytes: float, shared_mebibytes
         if now - texts >= 1.0:
             texts = now
             print(f"{time.time():.3f} {time.process_time():.4f}", flush=True)
-            hold(asked("mib", mebibytes))
+            hold(override("mib", mebibytes))
             if file_mebibytes:
                 read(FOLDER / "file")
-            if (wanted := asked("share", share)) != share:
+            if (wanted := override("share", share)) != share:
                 share, began, spent = wanted, now, time.process_time()
         if time.process_time() - spent < (now - began) * share:
             sum(range(2000))

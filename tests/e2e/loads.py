@@ -13,8 +13,8 @@ IMAGE: Final = "localhost/headroom-agent:dev"
 @dataclass(frozen=True, slots=True)
 class Load:
     name: str
-    milli_cores: int  # what it burns, in a closed loop on its own CPU clock
-    mebibytes: int  # what it holds of memory that it has written to
+    milli_cores: int  # its CPU usage, in a closed loop on its own CPU clock
+    mebibytes: int  # its memory, all of it written to
     requests: dict[str, str]
     limits: dict[str, str]
     file_mebibytes: int = 0  # size of a file on disk that it reads again and again
@@ -25,7 +25,7 @@ class Load:
         return not (self.file_mebibytes or self.shared_mebibytes)
 
     def manifest(self) -> dict[str, Any]:
-        """The pod. The program stands in the command, so that a static pod needs nothing else."""
+        """The pod. Its command holds the program, so that a static pod needs nothing else."""
         words = (self.milli_cores / 1000, self.mebibytes, self.file_mebibytes, self.shared_mebibytes)
         container: dict[str, Any] = {
             "name": "load",

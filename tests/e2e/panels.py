@@ -1,4 +1,4 @@
-"""What a dashboard's panels ask on a cluster whose story was told, and which of them have nothing to show there."""
+"""Queries of the dashboards' panels on a cluster after the demo, and the panels without data there."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -8,9 +8,9 @@ from tests.monitoring import dashboards
 NOTHING_TO_SHOW: Final[Mapping[str, str]] = {
     "headroom_agent_failures_total": "no step of an agent fails",
     "headroom_agent_prediction_": "predictions are judged five minutes and a day after they were made",
-    "headroom_agent_last_checkpoint_timestamp_seconds": "what was learned is saved later than the story lasts",
-    "headroom_manager_mid_degraded": "whether a node publishes nothing depends on what the story has come to",
-    "headroom_manager_mid_evictions_": "nobody is evicted",
+    "headroom_agent_last_checkpoint_timestamp_seconds": "the first checkpoint is saved after the story",
+    "headroom_manager_mid_degraded": "whether a node publishes nothing depends on the end of the story",
+    "headroom_manager_mid_evictions_": "no pod is evicted",
     "headroom_manager_shadow_": "no node is in shadow mode",
     "headroom_manager_webhook_reviews_total": "the manager runs as a process, which API servers do not ask",
     "headroom_scheduler_plugin_errors_total": "no plugin fails",
@@ -18,10 +18,10 @@ NOTHING_TO_SHOW: Final[Mapping[str, str]] = {
     "headroom_scheduler_wake_patches_total": "whether a pod is woken depends on the load",
     "headroom_scheduler_waited_seconds": "no pod that was refused has found a node",
     "headroom_scheduler_provider_": "no plugin has a provider",
-    "headroom_scheduler_reclaim_decisions_total": "nobody wants back what others borrowed",
-    "headroom_scheduler_reclaim_evictions_total": "nobody wants back what others borrowed",
-    "headroom_scheduler_reclaim_bound_seconds": "nobody wants back what others borrowed",
-    "headroom_scheduler_reclaim_decision_seconds": "nobody wants back what others borrowed",
+    "headroom_scheduler_reclaim_decisions_total": "no pod reclaims borrowed resources",
+    "headroom_scheduler_reclaim_evictions_total": "no pod reclaims borrowed resources",
+    "headroom_scheduler_reclaim_bound_seconds": "no pod reclaims borrowed resources",
+    "headroom_scheduler_reclaim_decision_seconds": "no pod reclaims borrowed resources",
     'headroom_scheduler_quota_used{quota_namespace=~".*", resource="cpu"}) - ': "no namespace borrows",
     'headroom_scheduler_quota_used{quota_namespace=~".*", resource="memory"}) - ': "no namespace borrows",
 }
@@ -33,7 +33,7 @@ _SHORTER: Final[Mapping[str, str]] = {"$__rate_interval": "30s", "[1d:5m]": "[10
 
 
 def queries(node: str) -> Iterator[tuple[str, str]]:
-    """Every panel's title and question, as Grafana asks it when a node is chosen, and everything else."""
+    """Every panel's title and query, as Grafana sends it for a chosen node, and for all."""
     for name, dashboard in dashboards.DASHBOARDS.items():
         chosen = {"$node": node if name == "node" else ".*", "$quota_namespace": ".*", **_SHORTER}
         for panel, target in dashboards.queries(dashboard):

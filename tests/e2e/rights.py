@@ -1,4 +1,4 @@
-"""What service accounts of the chart asked for, by the API server's audit log, beside what the chart grants them."""
+"""Requests of the chart's service accounts, by the API server's audit log, and their granted rights."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -15,7 +15,7 @@ ACCOUNTS: Final = ("headroom-agent", "headroom-manager", "headroom-scheduler", "
 _REFUSED: Final = (401, 403)
 _GRANTING: Final = ("clusterrolebindings", "clusterroles", "rolebindings", "roles", "serviceaccounts")
 _BETWEEN_DELETIONS: Final = timedelta(seconds=10)  # helm takes far less from one of these to the next
-_AT_THE_SAME_TIME: Final = timedelta(seconds=1)  # a request may come in before the deletion, and be judged after it
+_AT_THE_SAME_TIME: Final = timedelta(seconds=1)  # a request may arrive before the deletion, and be authorized after it
 _CREATED: Final = 201
 _OF_EVERYBODY: Final = ("selfsubjectaccessreviews", "selfsubjectreviews")  # what every login may ask: about itself
 _OF_THE_CLUSTER: Final = "kube-scheduler"
@@ -23,9 +23,9 @@ _OF_THE_CLUSTER: Final = "kube-scheduler"
 
 
 def requests(cluster: Cluster, namespace: str) -> dict[str, list[Request]]:
-    """What each account has asked so far.
+    """Requests of each account so far.
 
-    Helm deletes the rights of a pod while it ends, so what it is refused from then on is no right that it lacks.
+    Helm deletes the rights of a pod while it ends; a denial from then on is no missing right.
     """
     result: dict[str, list[Request]] = {account: [] for account in ACCOUNTS}
     prefix, deleted = f"system:serviceaccount:{namespace}:", withdrawn(cluster)
@@ -61,33 +61,33 @@ def granted(chart: Rendered) -> dict[str, list[Right]]:
     }
 
 
-def refused(asked: Mapping[str, Iterable[Request]]) -> list[str]:
-    """Requests that the API server refused, with who asked."""
+def refused(requested: Mapping[str, Iterable[Request]]) -> list[str]:
+    """Requests that the API server denied, with their account."""
     return [
         f"{account}: {request.verb} {request.resource} {request.namespace}/{request.name}"
-        for account, requests in asked.items()
+        for account, requests in requested.items()
         for request in requests
         if request.code in _REFUSED
     ]
 
 
-def beyond(rights: Iterable[Right], asked: Iterable[Request]) -> list[str]:
+def beyond(rights: Iterable[Right], requests: Iterable[Request]) -> list[str]:
     """Requests that no rule of the chart covers: what allowed them is no part of it, and may be missing elsewhere."""
     rights = list(rights)
     return sorted(
         {
             f"{entry.verb} {entry.resource}{f'.{entry.group}' if entry.group else ''} {entry.namespace}/{entry.name}"
-            for entry in asked
+            for entry in requests
             if entry.resource and entry.resource not in _OF_EVERYBODY and not entry.agent.startswith(_OF_THE_CLUSTER)
             if not any(_covers(right, entry) for right in rights)
         }
     )
 
 
-def unused(rights: Iterable[Right], asked: Iterable[Request], excused: Mapping[str, str]) -> list[str]:
+def unused(rights: Iterable[Right], requests: Iterable[Request], excused: Mapping[str, str]) -> list[str]:
     """Rights that no request needed, and that nothing excuses."""
-    asked = list(asked)
-    left = (right for right in rights if not any(_needs(request, right) for request in asked))
+    requests = list(requests)
+    left = (right for right in rights if not any(_needs(request, right) for request in requests))
     return [str(entry) for entry in left if key(entry) not in excused]
 
 
@@ -107,6 +107,6 @@ def _covers(right: Right, request: Request) -> bool:
 def _needs(request: Request, right: Right) -> bool:
     if _covers(right, request):
         return True
-    # An apply of what is not there is a creation, which the audit log calls a patch.
+    # An apply of a missing object is a creation, which the audit log calls a patch.
     made = request.verb == "patch" and request.code == _CREATED and right.verb == "create"
     return made and (right.group, right.resource) == (request.group, request.resource)

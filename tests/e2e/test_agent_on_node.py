@@ -1,4 +1,4 @@
-"""The agent on a real node, beside the kubelet and beside loads that are known: what it measures, predicts and reports.
+"""The agent on a real node, beside kubelet and known loads: measurements, predictions and reports.
 
 One cluster and one set of pods for the whole module. The kubelet's figures are taken first and again in the test that
 compares them, so that the minute between them is spent with the other tests.
@@ -105,7 +105,7 @@ class Compared:
 
     counters: tuple[Counters, Counters]
     summary: dict[str, Json]
-    stored: dict[str, dict[str, list[tuple[float, float]]]]  # what the agent stored: metric -> pod -> time and value
+    stored: dict[str, dict[str, list[tuple[float, float]]]]  # stored samples: metric -> pod -> time and value
 
     def ours(self, metric: str, name: str) -> float:
         """The agent's sample of memory nearest to kubelet's last look."""
@@ -150,7 +150,7 @@ def test_memory_agrees_with_kubelet(node: AgentNode, compared: Compared) -> None
 
 @pytest.mark.long
 def test_files_count_as_documented(compared: Compared) -> None:
-    """docs/memory.md: a tmpfs counts as memory, though not as rss; page cache counts only where it is asked for."""
+    """docs/memory.md: a tmpfs counts as memory, though not as rss; page cache counts only if configured."""
     tmpfs, reader = f"{loads.NAMESPACE}/{loads.TMPFS.name}", f"{loads.NAMESPACE}/{loads.READER.name}"
     near = 4 * MEBIBYTE
     theirs = compared.summary[tmpfs]["memory"]
@@ -167,19 +167,19 @@ def test_files_count_as_documented(compared: Compared) -> None:
 
 
 def test_known_load_is_reported(node: AgentNode) -> None:
-    """A pod that burns 400 milli-cores and holds 200 MiB is reported with what it says of itself, within 5 %."""
+    """A pod that burns 400 milli-cores and holds 200 MiB is reported within 5 % of its own account."""
     started = unix(node.get("pod", "-n", loads.NAMESPACE, loads.KNOWN.name)["status"]["startTime"])
-    full_window = started + WINDOW_SECONDS + START_SECONDS  # nothing of its start is in the window any more
+    full_window = started + WINDOW_SECONDS + START_SECONDS  # its start has left the window
     wait(lambda: unix(node.status()["updateTime"]) > full_window, seconds=150, what="a report of a whole window")
     status = node.status()
     end, usage = unix(status["updateTime"]), usages(status)[node.key(loads.KNOWN)]
     wait(lambda: node.account(loads.KNOWN)[-1][0] > end, seconds=120, what="its own account of that time")
-    # A busy machine may not let it burn all of its 400 milli-cores, and it catches up later: what it got it says.
+    # On a busy machine it gets less than 400 milli-cores and catches up later: it reports its actual usage.
     account = node.account(loads.KNOWN)
     burned = 1000 * spent(account, end - WINDOW_SECONDS, end) / WINDOW_SECONDS
     assert milli_value(usage["cpu"]) == pytest.approx(burned, rel=LOAD_TOLERANCE)
     assert burned > loads.KNOWN.milli_cores / 10
-    # What it catches up was held back before: since its beginning it has burned no more than it should.
+    # It catches up on held-back time: since its beginning it has burned at most its share.
     (first, _), (last, _) = account[0], account[-1]
     assert 1000 * spent(account, first, last) / (last - first) <= loads.KNOWN.milli_cores * 1.2
     # The interpreter is 3 % of it.
@@ -197,12 +197,12 @@ def test_doubled_load_is_reported_fast(node: AgentNode) -> None:
         what="the policy in force",
     )
     before = value(_class(_prediction(node))["usage"]["memory"])
-    node.tell(loads.KNOWN, "share", 2 * loads.KNOWN.milli_cores / 1000)
-    node.tell(loads.KNOWN, "mib", 2 * loads.KNOWN.mebibytes)
+    node.set_load(loads.KNOWN, "share", 2 * loads.KNOWN.milli_cores / 1000)
+    node.set_load(loads.KNOWN, "mib", 2 * loads.KNOWN.mebibytes)
     observed: list[Json] = []
 
     def fast() -> bool:
-        """Return whether a report that is no full one, nor any before it since the last full one, has the load."""
+        """Return whether a partial report, or one before it since the last full report, has the load."""
         status = node.status()
         if not observed or observed[-1]["updateTime"] != status["updateTime"]:
             observed.append(status)

@@ -7,7 +7,7 @@ import pytest
 
 from crds.quantity import value
 from tests.e2e.agent_node import unix, wait
-from tests.e2e.conftest import Telling
+from tests.e2e.conftest import StoryRunner
 from tools.demo.steps import STEPS, Step
 from tools.demo.story import MID_CPU, NAMESPACE, Story
 
@@ -15,12 +15,12 @@ pytestmark = [pytest.mark.node, pytest.mark.quiet, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.run.__name__)
-def test_demo_step_holds(step: Step, on_real_node: Telling) -> None:
+def test_demo_step_holds(step: Step, on_real_node: StoryRunner) -> None:
     on_real_node.up_to(step)
 
 
 @pytest.fixture
-def story(on_real_node: Telling) -> Story:
+def story(on_real_node: StoryRunner) -> Story:
     return on_real_node.whole()
 
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.e2e.conftest import Telling
+from tests.e2e.conftest import StoryRunner
 from tests.e2e.panels import must_show, queries
 from tools.demo.steps import STEPS, Step
 from tools.demo.story import CHART, Story
@@ -55,7 +55,7 @@ def until(condition: Callable[[], Any], what: Callable[[], str]) -> None:
 
 
 def targets(story: Story) -> list[dict[str, Any]]:
-    """What there is to scrape, as Prometheus' configuration names it: each service by its process' open port."""
+    """Scrape targets, as in Prometheus' configuration: each service at its process' open port."""
     result = []
     for process in psutil.Process(story.cluster.supervisor.pid).children(recursive=True):
         words = process.cmdline()
@@ -109,7 +109,7 @@ QUOTED = "quoted"  # a namespace with a quota, and a pod that is charged to it
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.run.__name__)
-def test_demo_step_holds(step: Step, on_kwok: Telling) -> None:
+def test_demo_step_holds(step: Step, on_kwok: StoryRunner) -> None:
     on_kwok.up_to(step)
 
 
@@ -134,7 +134,7 @@ def _put_quota(story: Story) -> None:
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [quota, pod]}))
 
 
-def test_dashboards_show_the_cluster(on_kwok: Telling, prometheus_programs: Programs, tmp_path: Path) -> None:
+def test_dashboards_show_the_cluster(on_kwok: StoryRunner, prometheus_programs: Programs, tmp_path: Path) -> None:
     """Every panel of every dashboard has something to show, or is excused by name; rules work, and none alarms."""
     story = on_kwok.whole()
     requested = dict.fromkeys(queries(story.node))

@@ -1,4 +1,4 @@
-"""Mid resources on a real kubelet: they shrink under what runs, and a Prod pod comes to a node full of Mid pods.
+"""Mid resources on a real kubelet: they shrink under running pods, and a Prod pod lands on a node full of Mid pods.
 
 The reports are written by the test: a real agent needs minutes until it predicts what a test wants to see.
 """
@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 def pod(name: str, requests: Json, priority: str, **labels: str) -> Json:
-    """A pod that does nothing, for the stock scheduler. What it uses is said by the written reports."""
+    """An idle pod for the stock scheduler. The written reports state its usage."""
     container = {
         "name": "work",
         "image": PAUSE_IMAGE,
@@ -50,7 +50,7 @@ def pod(name: str, requests: Json, priority: str, **labels: str) -> Json:
 @dataclass
 class MidNode:
     cluster: Cluster
-    manager: Manager  # the manager, a process beside it with the rights that the chart gives it
+    manager: Manager  # the manager, a separate process with the rights of the chart
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class MidNode:
         return result
 
     def report(self, reclaimable: str, usage: str = "300m") -> None:
-        """A full report: what can be reclaimed of Prod, and what the whole node uses. Mid pods use nothing."""
+        """A full report: Reclaimable of Prod, and the usage of the node. Mid pods use nothing."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         used = {
             "node": {"cpu": usage, "memory": "1Gi"},
@@ -86,7 +86,7 @@ class MidNode:
         wait(lambda: self.published() == milli_cores, seconds=120, what=f"{milli_cores}m {MID_CPU}")
 
     def create(self, *pods: Json) -> None:
-        """Create pods, a second apart: Kubernetes tells their ages in seconds."""
+        """Create pods, a second apart: Kubernetes stores their ages in seconds."""
         for index, each in enumerate(pods):
             if index:
                 time.sleep(1.1)
@@ -140,7 +140,7 @@ def node(
     real_node_requirements: None,  # noqa: ARG001 - it skips
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[MidNode]:
-    """A real node, the manager with exactly the chart's rights, and a strategy that publishes what is reported."""
+    """A real node, the manager with exactly the chart's rights, and a strategy that publishes reported amounts."""
     with Cluster(ClusterSpec(real_node=True, own_images=False)) as cluster:
         cluster.define(ROOT / "crds/node_metric.yaml")
         for name in (MANAGERS, NAMESPACE):
@@ -186,14 +186,14 @@ def test_floor_survives_kubelet_restart(empty: MidNode) -> None:
     node.expect_phase("Running", *names)
 
     node.report("500m")
-    wait(lambda: node.events("MidDeficit", node.name), seconds=120, what="the deficit told")
+    wait(lambda: node.events("MidDeficit", node.name), seconds=120, what="the event of the deficit")
     node.restart_kubelet()
     assert node.published() == 900
     assert [node.phase(name) for name in names] == ["Running"] * 3
 
     stage.configure(_strategy(midShrinkPolicy="exact"))
     node.expect_published(500)
-    assert [node.phase(name) for name in names] == ["Running"] * 3  # the lower number alone kills nobody
+    assert [node.phase(name) for name in names] == ["Running"] * 3  # the lower amount alone kills no pod
     node.restart_kubelet()
     node.expect_phase("Failed", *names[1:])
     assert node.phase("first") == "Running"
@@ -202,7 +202,7 @@ def test_floor_survives_kubelet_restart(empty: MidNode) -> None:
 
 
 def test_prod_gets_its_room_back(empty: MidNode) -> None:
-    """A Prod pod comes to a node full of Mid pods; as its predicted peak grows, Mid pods go, as budgets allow."""
+    """A Prod pod lands on a node full of Mid pods; as its predicted peak grows, Mid pods are evicted within budgets."""
     node, stage = empty, Stage(empty.cluster)
     stage.configure(_strategy())
     node.report("900m")
@@ -225,11 +225,11 @@ def test_prod_gets_its_room_back(empty: MidNode) -> None:
     stage.configure(_strategy(midEviction={**EVICTING, "mode": "dry-run"}))
     _grows(node, reclaimable="400m", usage="700m")
 
-    def told() -> list[str]:  # the manager may have seen the reports before the configuration
+    def events() -> list[str]:  # the manager may have seen the reports before the configuration
         node.report("400m", "700m")
         return node.events("MidEvictionDryRun", node.name)
 
-    note = wait(told, seconds=120, what="the dry run")[0]
+    note = wait(events, seconds=120, what="the dry run")[0]
     assert "requested 900m CPU, 400m CPU may be published: short by 500m CPU" in note
     assert "First to go: shop/guarded (priority 7000, requested 300m CPU" in note
     assert [node.phase(name) for name in ("high", "low", "guarded")] == ["Running"] * 3
@@ -265,9 +265,9 @@ def _guard(node: MidNode, app: str) -> None:
 
 
 def _grows(node: MidNode, *, reclaimable: str, usage: str) -> None:
-    """What an agent reports as the usage and predicted peak of Prod grow; twice, for one report evicts nobody."""
+    """Agent reports while usage and predicted peak of Prod grow; each twice, for a single report evicts no pod."""
     texts = len(node.events("MidDeficit", node.name))
     node.report(reclaimable, usage)
     wait(lambda: len(node.events("MidDeficit", node.name)) > texts, seconds=120, what="a deficit")
-    time.sleep(1.1)  # a report is told from the one before by its time, in seconds
+    time.sleep(1.1)  # reports are distinguished by their time, in seconds
     node.report(reclaimable, usage)

@@ -1,4 +1,4 @@
-"""What counts of an account whose rights are deleted while it still runs."""
+"""Denials of an account whose rights are deleted while it runs."""
 
 import json
 from pathlib import Path

@@ -26,13 +26,13 @@ DEFINITIONS: Final = {
     "APIService/<none>/v1alpha1.slo.koordinator.sh",
     "APIService/<none>/v1alpha1.scheduling.x-k8s.io",
 }
-"""What uninstalling leaves: the CRDs, and what the API server makes of them."""
-_OTHER_STORY: Final = "tests/manager/test_rights.py tells that story"
-_EXTENDERS: Final = "tests/scheduler_plugins/test_rights.py tells that story"
+"""Objects that an uninstall leaves: the CRDs, and objects that the API server derives from them."""
+_OTHER_STORY: Final = "tests/manager/test_rights.py covers it"
+_EXTENDERS: Final = "tests/scheduler_plugins/test_rights.py covers it"
 EXCUSED: Final = {
     "headroom-agent": {
         "create events.events.k8s.io": "a policy that cannot be obeyed: no wrong one is given here",
-        "patch events.events.k8s.io": "the same, when it is told again",
+        "patch events.events.k8s.io": "the same, when it is repeated",
     },
     "headroom-manager": {
         "get pods": f"a Mid pod is read again before it is evicted: {_OTHER_STORY}",
@@ -42,7 +42,7 @@ EXCUSED: Final = {
         "patch events.events.k8s.io": "an event that is repeated is counted at most once a minute",
         "patch configmaps": f"no node is in shadow mode: {_OTHER_STORY}",
         "create secrets": "created by apply, which the audit log calls patch",
-        "delete secrets": "asked for by API servers that guard owner references (OwnerReferencesPermissionEnforcement)",
+        "delete secrets": "needed on API servers that guard owner references (OwnerReferencesPermissionEnforcement)",
     },
     "headroom-scheduler": {
         "get pods": f"a pod and its victims are read before an eviction: {_EXTENDERS}",
@@ -50,7 +50,7 @@ EXCUSED: Final = {
         "create pods/eviction": f"borrowed resources are given back: {_EXTENDERS}",
         "patch pods/status": f"a refused pod is tried again: {_EXTENDERS}",
         "patch elasticquotas/status.scheduling.x-k8s.io": f"there is no quota here: {_EXTENDERS}",
-        "create events.events.k8s.io": f"what a refused pod is told: {_EXTENDERS}",
+        "create events.events.k8s.io": f"the event of a rejected pod: {_EXTENDERS}",
         "patch events.events.k8s.io": "an event that is repeated",
         "list nodes.metrics.k8s.io": "metricProvider.type KubernetesMetricsServer",
     },
@@ -78,16 +78,16 @@ def _first_numbers(life: Life) -> None:
     """Within two minutes of the install there are numbers, and an explanation why nothing could be published yet."""
     life.install()
     usage = life.until(life.report, "the first NodeMetric", seconds=120)["nodeMetric"]["nodeUsage"]["resources"]
-    life.tell(f"the node uses {usage}")
+    life.log(f"the node uses {usage}")
     said = life.headroom("explain", "node", life.node)
     cold = next(line for line in said.splitlines() if "coldStartPeriodSeconds" in line)
-    life.tell(f"explain: {cold.strip()}")
+    life.log(f"explain: {cold.strip()}")
     assert "colocation is disabled for this node: set enable to true" in said
     assert life.mid() == {}
 
 
 def _sell(life: Life) -> str:
-    """An edit of the ConfigMap, and a Mid pod runs; what tells whether it is still the same."""
+    """Edit the ConfigMap and run a Mid pod; return the markers that they are unchanged."""
     life.start("prod.yaml", "thrifty", "busy")
     life.publish()
     life.until(life.published, "Mid resources on the Node")
@@ -136,7 +136,7 @@ def _uninstall(life: Life) -> None:
     life.cluster.kubectl(*_printed(said, "kubectl"))
     life.helm("uninstall", "--wait", "--timeout", "4m")
     life.cluster.kubectl("-n", SHOP, "delete", "pod", "--all", "--timeout=120s")
-    life.tell("the Mid pod is gone")
+    life.log("the Mid pod is gone")
     life.cluster.kubectl("delete", "priorityclass", "koord-prod", "koord-mid")  # they stay while a pod names them
 
 
@@ -156,7 +156,7 @@ def test_whole_life(life: Life, tmp_path: Path) -> None:
 
 
 def test_rights_are_needed_and_enough(life: Life) -> None:
-    """Over that life no account was refused anything, and each used what the chart grants it, or it is said why not."""
+    """In that life no account was denied a request, and each used its granted rights, or has an excuse."""
     requested = rights.requests(life.cluster, NAMESPACE)
     assert all(requested[account] for account in rights.ACCOUNTS), "the life was not lived"
     assert set(requested) == set(rights.ACCOUNTS)
@@ -169,7 +169,7 @@ def test_rights_are_needed_and_enough(life: Life) -> None:
         assert rights.beyond(granted[account], requested[account]) == [], account
         assert rights.unused(granted[account], requested[account], EXCUSED[account]) == [], account
         keys = {rights.key(pod) for pod in granted[account]}
-        assert set(EXCUSED[account]) <= keys, f"{account}: an excuse for a right that nobody has"
+        assert set(EXCUSED[account]) <= keys, f"{account}: an excuse for a right that is not granted"
 
 
 def test_unused_right_is_named(life: Life) -> None:

@@ -1,4 +1,4 @@
-"""A manager with a node; every test that lets it look at one asks `explain` about it too."""
+"""A manager with a node; every test that reconciles it also compares `explain`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""After every look that any test here takes at a node, `explain` is asked about the same objects: it must agree.
+"""After every reconciliation of a node in these tests, `explain` of the same objects must agree.
 
 `tests/manager/conftest.py` puts this beside the manager's own reactions, so every scenario is one of explain's too.
 """
@@ -19,7 +19,7 @@ from tests.support.objects import Json
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A reaction that compares what the manager found with what explain says, where the API server is in memory."""
+    """A reaction that compares the manager's result with explain's, where the API server is in memory."""
 
     compared: list[str] = field(default_factory=list)
     """Names of the nodes that were compared, once per look."""
@@ -51,7 +51,7 @@ class Explained:
 
 
 def explanation_of(run: Run, name: str) -> Explanation | None:
-    """What explain says about the objects in the API server; None where the manager has not seen the newest."""
+    """Explain's result for the objects in the API server; None where the manager has not seen the newest."""
     context, api = run.context, run.api
     cluster = context.cluster
     if not isinstance(api, FakeApi) or name not in cluster.nodes:

@@ -1,4 +1,4 @@
-"""The manager as a process with exactly the rights of the chart, a cluster for it, and what the audit log says.
+"""The manager as a process with exactly the rights of the chart, a cluster for it, and its audit log.
 
 Clusters are shared: each module works in a namespace of its own and publishes on nodes of its own only.
 """
@@ -36,7 +36,7 @@ METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 NODES = "/api/v1/nodes"
 CPU = "kubernetes.io/mid-cpu"
 _USAGE = (("node", "6", "24Gi"), ("sys", "1", "2Gi"), ("mid", "0", "0"))
-"""What the agents say that each class uses: cores and memory."""
+"""The classes' usage in the agents' reports: cores and memory."""
 
 
 class Manager:
@@ -47,7 +47,7 @@ class Manager:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *, wait: bool = True) -> None:
-        """Start it, and wait until it has read everything unless told otherwise."""
+        """Start it, and by default wait until it has read everything."""
         self.port = free_port()
         flags = [f"--kubeconfig={self.kubeconfig}", f"--namespace={self.namespace}", f"--listen=127.0.0.1:{self.port}"]
         command = [sys.executable, "-m", "manager", *flags, "--leader-elect", *self.flags]
@@ -153,7 +153,7 @@ class Stage:
         eventually(lambda: bool(self.found(f"{METRICS}/{name}")), f"{name} has a NodeMetric")
 
     def report(self, node: str, reclaimable_cpu: str, age_seconds: float = 0.0) -> None:
-        """What an agent would write.
+        """An agent's report.
 
         Raises:
             ApiError: the API server refuses.
@@ -203,7 +203,7 @@ class Stage:
         return login(self.cluster, "headroom-manager", self.namespace, path)
 
     def requests(self) -> list[Request]:
-        """What the manager's service account has asked so far, in the order in which it came in."""
+        """Requests of the manager's service account so far, in order."""
         events = audited(self.cluster, f'"username":"{self.user}"')
         return sorted((Request.from_event(event) for event in events), key=lambda request: request.at)
 
@@ -227,9 +227,9 @@ def login(cluster: Cluster, account: str, namespace: str, path: Path) -> Path:
 
 
 def refuses_privileges(cluster: Cluster, namespace: str) -> bool:
-    """Return whether the API server goes by a namespace's pod security level: it learns of labels by a watch."""
+    """Return whether the API server applies a namespace's pod security level: it observes labels by a watch."""
     spec = {"hostNetwork": True, "containers": [{"name": "c", "image": "none"}]}
-    pod = {"metadata": {"name": "asks"}, "spec": spec}
+    pod = {"metadata": {"name": "probe"}, "spec": spec}
     try:
         cluster.api.request("POST", f"/api/v1/namespaces/{namespace}/pods?dryRun=All", pod)
     except ApiError as error:

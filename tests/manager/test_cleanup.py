@@ -95,7 +95,7 @@ def over() -> Installed:
 
 
 async def test_nothing_is_left(over: Installed) -> None:
-    """Afterwards nothing of Headroom's is there, and nothing of anybody else's is missing; also the second time."""
+    """Afterwards no object of Headroom is left, and no foreign object is missing; also the second time."""
     over.api.put(paths.pod(NS, cleanup.TEST_POD), {"metadata": {"name": cleanup.TEST_POD}})
     for _ in range(2):
         assert await over.run() == []
@@ -113,7 +113,7 @@ async def test_nothing_is_left(over: Installed) -> None:
 async def test_installed_release_is_left_alone(
     installed: Installed, capsys: pytest.CaptureFixture[str], status: str
 ) -> None:
-    """While helm does not delete the release nothing is removed: so it is after `helm template | kubectl apply`."""
+    """Unless helm deletes the release nothing is removed, as after `helm template | kubectl apply`."""
     installed.api.objects.pop("/api/v1/pods/m")
     installed.release(status)
     before = copy.deepcopy(installed.api.objects)
@@ -126,7 +126,7 @@ async def test_installed_release_is_left_alone(
 
 @pytest.mark.parametrize("rolled_back", [True, False])
 async def test_uninstall_that_has_failed(installed: Installed, *, rolled_back: bool) -> None:
-    """The status that a refused uninstall leaves counts neither below a later revision nor minutes later."""
+    """The status of a refused uninstall counts only for its revision, and only for minutes."""
     installed.api.objects.pop("/api/v1/pods/m")
     if rolled_back:
         installed.release("deployed", revision=10)

@@ -32,12 +32,12 @@ def test_labels_resources_and_own_annotations_matter_and_heartbeats_do_not() -> 
 
 
 def test_old_list_does_not_undo_watch() -> None:
-    """What a list says is ignored where a watch has told something newer; a watch is always believed."""
+    """A listed object is ignored where a watch has a newer one; a watch always counts."""
     cluster = ClusterState()
     cluster.put_node(_version(node(cpu="8"), 20))
     assert not cluster.put_node(_version(node(cpu="4"), 10), listed=True)
     assert cluster.nodes["n1"]["status"]["allocatable"]["cpu"] == "8"
-    assert cluster.put_node(_version(node(cpu="4"), 10))  # after a restored backup versions begin anew
+    assert cluster.put_node(_version(node(cpu="4"), 10))  # a restored backup resets versions
     cluster.put_node_metric(_version(report(), 20), NOW)
     assert not cluster.put_node_metric(_version(report(usage=("9", "9Gi")), 10), NOW, listed=True)
 

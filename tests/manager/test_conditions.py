@@ -99,7 +99,7 @@ async def test_status_replaced_by_the_agent_keeps_times_of_transition(world: Wor
     for seconds in (60, 120):
         world.later(60)
         world.reports(report(age=-seconds))
-        world.run.context.node_states.clear()  # nor does another replica that takes over
+        world.run.context.node_states.clear()  # another replica does not either
         await world.reconcile()
         assert {condition["lastTransitionTime"] for condition in _conditions(world).values()} == {at(0)}
     world.reports(report(age=-120))

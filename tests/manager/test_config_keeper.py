@@ -95,14 +95,14 @@ async def test_entries_and_warnings_have_own_events(world: World, config_reconci
     entries = ", ".join(["null"] * 10)
     config_reconciler.observe(_map(f'{{"nodeConfigs": [{entries}], "other": 1}}'))
     await config_reconciler.reconcile()
-    assert world.told()[1:] == ["ColocationConfigEntryDisabled", "ColocationConfigWarning"]
+    assert world.events_recorded()[1:] == ["ColocationConfigEntryDisabled", "ColocationConfigWarning"]
     assert world.api.written("POST", "/events")[1]["note"].endswith("; and 2 more")
 
 
 async def test_leader_creates_a_missing_config_map_that_publishes_nothing(world: World) -> None:
     await load(world.run.api, world.run.context)
     await ConfigReconciler(world.run).reconcile()
-    assert world.told() == []
+    assert world.events_recorded() == []
     (made,) = world.api.written("POST", "configmaps")
     assert (made["metadata"]["name"], made["data"]) == (
         "slo-controller-config",
@@ -145,7 +145,7 @@ async def test_deletion_before_the_first_turn_has_an_event(world: World, config_
     world.configure(GOOD)
     config_reconciler.observe(None)
     await config_reconciler.reconcile()
-    assert world.told() == ["ColocationConfigDeleted"]
+    assert world.events_recorded() == ["ColocationConfigDeleted"]
 
 
 async def test_deletion_while_no_manager_ran_has_one_event(world: World) -> None:
@@ -154,7 +154,7 @@ async def test_deletion_while_no_manager_ran_has_one_event(world: World) -> None
         world.run.context.in_force = InForce()
         await load(world.run.api, world.run.context)
         await ConfigReconciler(world.run).reconcile()
-    assert world.told() == ["ColocationConfigDeleted"]
+    assert world.events_recorded() == ["ColocationConfigDeleted"]
     assert world.run.context.in_force.config.enable is None
 
 
@@ -162,7 +162,7 @@ async def test_deletion_that_the_watch_missed_is_noticed(world: World, config_re
     world.configure(GOOD)
     await config_reconciler.refresh()
     await config_reconciler.reconcile()
-    assert world.told() == ["ColocationConfigDeleted"]
+    assert world.events_recorded() == ["ColocationConfigDeleted"]
 
 
 async def test_older_answer_does_not_undo_the_watch(world: World, config_reconciler: ConfigReconciler) -> None:
@@ -283,7 +283,7 @@ async def test_restart_announces_nothing_again_and_keeps_the_time(world: World) 
     config_reconciler = ConfigReconciler(world.run)
     config_reconciler.observe(world.api.objects[PATH])
     await _turn(world, config_reconciler)
-    assert world.told() == ["ColocationConfigApplied"]
+    assert world.events_recorded() == ["ColocationConfigApplied"]
     assert len(world.api.written("PATCH", PATH)) == 1
     assert world.run.context.in_force.since == world.wall.now - 3600
 
@@ -344,7 +344,7 @@ async def test_label_that_brings_an_overlap_is_noticed_once(world: World, config
 
 
 async def test_standing_faults_are_repeated(world: World, config_reconciler: ConfigReconciler) -> None:
-    """Events expire after an hour; what is still wrong is counted again on the same event before that."""
+    """Events expire after an hour; a persistent error is counted again on the same event before that."""
     _edit(world, config_reconciler, BAD)
     await _turn(world, config_reconciler)
     for clock in (world.steady, world.wall):

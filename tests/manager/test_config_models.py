@@ -14,7 +14,7 @@ from tests.manager.test_config_parse import _errors, _warnings
 
 
 def test_models_are_checked() -> None:
-    """A model nobody knows is a warning, since agents may have more; `max` needs models to choose from."""
+    """An unknown model is a warning, since agents may have more; `max` needs models to choose from."""
     warned = _warnings({"nodePredictPolicy": {"model": "crystal-ball"}})
     assert warned[0].startswith('nodePredictPolicy.model: model "crystal-ball" is not built in (borg-default, ')
     assert _warnings({"nodePredictPolicy": {"model": "nsigma-v3"}})[0].endswith("did you mean nsigma-v2?")
@@ -89,7 +89,7 @@ def test_parameters_are_checked_wherever_they_stand(policy: dict[str, Any], mess
     ],
 )
 def test_definition_is_obeyed(policy: dict[str, Any], message: str) -> None:
-    """What the NodeMetric's definition would refuse, or store as something else, is refused before; wherever it is."""
+    """A policy that the NodeMetric's definition would reject, or store differently, is rejected first, at any place."""
     result = _errors({"nodePredictPolicy": policy})
     assert [item for item in result if item.startswith(f"nodePredictPolicy{message}")], result
     entry = parse_config(json.dumps({"nodeConfigs": [{"nodeSelector": {}, "nodePredictPolicy": policy}]}))
@@ -101,7 +101,7 @@ def test_definition_is_obeyed(policy: dict[str, Any], message: str) -> None:
 
 
 def test_intervals_of_layers_go_together() -> None:
-    """An entry, an annotation or what somebody tries cannot make a policy that the definition refuses."""
+    """No entry, annotation or trial makes a policy that the definition rejects."""
     forced = {"nodePredictPolicy": {"forceUpdateIntervalSeconds": 120}}
     cluster: dict[str, Any] = {"enable": True, "nodePredictPolicy": {"checkIntervalSeconds": 300}}
     parsed = parse_config(json.dumps({**cluster, "nodeConfigs": [{"nodeSelector": {}, **forced}]}))
@@ -146,7 +146,7 @@ def test_good_policies_and_those_of_unknown_models_pass() -> None:
 
 
 def test_layers_must_go_together() -> None:
-    """An entry whose model does not take the parameters that the cluster's part gives for a resource is disabled."""
+    """An entry whose model does not accept the cluster's parameters for a resource is disabled."""
     parsed = parse_config(
         json.dumps(
             {

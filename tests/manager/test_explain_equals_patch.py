@@ -1,4 +1,4 @@
-"""What `kubectl headroom explain` says a Node should have is the manager's writes to it."""
+"""`kubectl headroom explain` and the manager's writes to a Node agree."""
 
 import asyncio
 import json
@@ -126,8 +126,8 @@ def test_explain_says_what_is_patched(
     }
     status = world.api.objects[NODE]["status"]
     for part in ("capacity", "allocatable"):
-        offered = {name: amount for name, amount in status[part].items() if name in {names.MID_CPU, names.MID_MEMORY}}
-        assert {name: _number(amount) for name, amount in offered.items()} == wanted
+        amounts = {name: amount for name, amount in status[part].items() if name in {names.MID_CPU, names.MID_MEMORY}}
+        assert {name: _number(amount) for name, amount in amounts.items()} == wanted
     said = explain_json.as_json(before)["desired"]
     assert said == (
         {"cpuMilli": wanted.get(names.MID_CPU), "memoryBytes": wanted.get(names.MID_MEMORY)} if wanted else None
@@ -143,9 +143,9 @@ async def test_disagreement_of_node_and_manager_is_noticed(explained: Explained)
     world.has_node(node())
     world.reports(report())
     await world.reconcile()
-    offered = world.run.context.cluster.nodes["n1"]["status"]
+    status = world.run.context.cluster.nodes["n1"]["status"]
     world.api.objects[NODE]["status"]["allocatable"][names.MID_CPU] = "1"
-    assert offered["allocatable"][names.MID_CPU] == "4000"
+    assert status["allocatable"][names.MID_CPU] == "4000"
     with pytest.raises(AssertionError):
         await world.reconcile()
     assert explained.compared == ["n1", "n1"]

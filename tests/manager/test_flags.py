@@ -105,7 +105,7 @@ def test_port_in_use_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("context", [{"asyncgen": None}, {}])
 def test_generators_left_behind_are_no_error(context: dict[str, None]) -> None:
-    """A watch that kopf left, and that is busy when asyncio closes it, is passed over; other problem is told."""
+    """A watch that kopf left, busy when asyncio closes it, is ignored; other errors are logged."""
     texts = []
 
     class Loop(asyncio.SelectorEventLoop):

@@ -1,4 +1,4 @@
-"""A node's objects are huge, or change all the time: what is done for them is bounded, and named."""
+"""A node's objects are huge, or change all the time: the work for them is bounded, and named."""
 
 import difflib
 import json
@@ -53,7 +53,7 @@ def test_unknown_names_are_searched_for_a_few_times(
     characters: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However many unknown names an annotation has, what was meant is searched for a few of them; it is refused."""
+    """An annotation with many unknown names is rejected; a suggestion is computed for a few of them."""
     searched = Counted(difflib.get_close_matches)
     monkeypatch.setattr(difflib, "get_close_matches", lambda *args, **_: searched(*args))
     world = World()
@@ -101,7 +101,7 @@ async def test_report_with_a_huge_list_is_refused_by_its_name(status: Json, monk
     assert "at most 2000 items are read" in cached.problems[0]
     world.reports(report())
     await world.reconcile()
-    assert world.told().count("DegradedMid") == 1
+    assert world.events_recorded().count("DegradedMid") == 1
 
 
 def test_many_unreadable_numbers_are_few_sentences() -> None:
@@ -114,7 +114,7 @@ def test_many_unreadable_numbers_are_few_sentences() -> None:
 
 
 async def test_flapping_reports_are_told_now_and_then() -> None:
-    """Reports that say another thing each second are some events and writes, and what they said last is told."""
+    """Reports that change each second cause a few events and writes, and the last state is recorded."""
     world = World()
     world.has_node(node())
     world.reports(report())
@@ -123,7 +123,7 @@ async def test_flapping_reports_are_told_now_and_then() -> None:
         world.later(1.0)
         world.reports(report(age=-second if second % 2 else 2000 + second))
         await world.reconcile()
-    flood = len(world.told()), len(world.api.written("PATCH", f"{METRIC}/status"))
+    flood = len(world.events_recorded()), len(world.api.written("PATCH", f"{METRIC}/status"))
     assert max(flood) <= 10 + 200 / 60 + 2
     while (due := world.due_in()) is not None and due <= 60.0:
         world.steady.now += due
@@ -144,4 +144,4 @@ async def test_flapping_annotation_is_told_now_and_then() -> None:
         made = node(annotations={ANNOTATION_COLOCATION_STRATEGY: text})
         nodes.observe(world.run, "MODIFIED", world.api.put("/api/v1/nodes/n1", made))
         await world.reconcile()
-    assert len(world.told()) <= 10 + 200 / 60 + 4
+    assert len(world.events_recorded()) <= 10 + 200 / 60 + 4

@@ -31,7 +31,7 @@ def test_deleted_config_map_means_defaults() -> None:
 
 @pytest.mark.parametrize(("text", "warnings"), [(None, [NO_KEY]), ("", [])])
 def test_missing_key_means_defaults(text: str | None, warnings: list[str]) -> None:
-    """It is no fault, nor is an empty one; that the key is absent is a warning, also of the webhook."""
+    """A missing or empty ConfigMap is no error; a missing key is a warning, also of the webhook."""
     now = after_change(FIRST, text, present=True)
     assert (now.config, now.origin, now.present, now.errors) == (ColocationConfig(), Origin.DEFAULTS, True, ())
     assert [str(warning) for warning in now.warnings] == [str(warning) for warning in review(text).warnings] == warnings
@@ -55,7 +55,7 @@ def test_start(text: str, kept: str | None, enabled: bool | None, origin: Origin
 
 
 def test_time_stays_while_the_text_does() -> None:
-    """What is in force keeps its time through a bad edit and its repair; another text has its own."""
+    """The text in force keeps its time through a bad edit and its repair; another text has its own."""
     first = after_change(InForce(since=1.0), GOOD, present=True, now=10.0)
     bad = after_change(first, BAD, present=True, now=20.0)
     repaired, other = (after_change(bad, text, present=True, now=30.0) for text in (GOOD, BETTER))
@@ -65,7 +65,7 @@ def test_time_stays_while_the_text_does() -> None:
 
 
 def test_unchanged_text_is_allowed() -> None:
-    """What is there already does not stand in the way of editing labels; a change of it is judged."""
+    """An existing error does not block an edit of labels; a change of the text is checked."""
     bad = '{"nodeConfigs": [{"name": "gpu", "nodeSelector": {"matchLabels": {"gpu": "y"}}, "mode": "x"}]}'
     assert review(bad, bad).refusals() == ()
     assert review(bad, bad).entry_errors

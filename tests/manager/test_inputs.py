@@ -55,19 +55,19 @@ def test_mid_pod_is_reduced_for_eviction(metadata: Json, mid: MidPod) -> None:
 
 def test_unreadable_pods() -> None:
     """Amounts that are none count as not requested; a Mid pod without a priority has the highest of Mid."""
-    assert PodInputs.from_object(pod("odd", {"cpu": "lots"})).requests == Amounts()
+    assert PodInputs.from_object(pod("malformed", {"cpu": "lots"})).requests == Amounts()
     labelled = pod("label-only", {"cpu": "1"}, labels={names.LABEL_PRIORITY_CLASS: "koord-mid"})
     assert PodInputs.from_object(labelled).mid is None
-    odd = pod("odd", {names.MID_CPU: "2000"}, priority=None)
-    odd["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "many"}
-    result = PodInputs.from_object(odd)
+    malformed = pod("malformed", {names.MID_CPU: "2000"}, priority=None)
+    malformed["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "many"}
+    result = PodInputs.from_object(malformed)
     assert (result.mid_requests, result.holds_mid, result.mid and result.mid.priority) == (Amounts(2000, 0), True, 7999)
 
 
 def test_sums_stay_countable() -> None:
     """Requests below zero are none, and those beyond what Kubernetes counts are that: every sum can be written."""
-    odd = PodInputs.from_object(pod("odd", {"cpu": "-3", names.MID_CPU: "9" * 400, names.MID_MEMORY: "-1"}))
-    assert (odd.requests, odd.mid_requests) == (Amounts(), Amounts(LARGEST, 0))
+    malformed = PodInputs.from_object(pod("malformed", {"cpu": "-3", names.MID_CPU: "9" * 400, names.MID_MEMORY: "-1"}))
+    assert (malformed.requests, malformed.mid_requests) == (Amounts(), Amounts(LARGEST, 0))
     huge = {"cpu": "9E", "memory": "9E"}
     mids = {names.MID_CPU: "9E", names.MID_MEMORY: "9E", **huge}
     result = node_inputs(node(), report(), *(pod(name, huge) for name in "abcd"), *(pod(name, mids) for name in "efgh"))
@@ -88,7 +88,7 @@ def test_sums_stay_countable() -> None:
     ],
 )
 def test_only_admitted_mid_pods_hold_what_they_request(status: Json, counts: bool) -> None:  # noqa: FBT001 - a row
-    """A pod that only names the node, as anybody who creates pods may, raises nothing: no kubelet has compared it."""
+    """A pod that only names the node, as any user's pod may, raises nothing: no kubelet has admitted it."""
     result = node_inputs(node(), report(), {**mid_pod("m"), "status": status}, mid_pod("unbound", on=""))
     assert result.mid_requests == (Amounts(3000, 2 * GIB) if counts else Amounts())
 
@@ -126,7 +126,7 @@ def test_empty_usage_is_unknown(empty: Json | None) -> None:
     assert (read.node_usage, read.system_usage) == (UNKNOWN, UNKNOWN)
 
 
-ODD = "is not a quantity; the amount counts as not reported"
+MALFORMED = "is not a quantity; the amount counts as not reported"
 
 
 @pytest.mark.parametrize(
@@ -134,15 +134,15 @@ ODD = "is not a quantity; the amount counts as not reported"
     [
         ("-1", "'-1' cannot be an amount; it counts as not reported"),
         ("1e40", "'1e40' cannot be an amount; it counts as not reported"),
-        ("banana", f"'banana' {ODD}"),
-        (True, f"True {ODD}"),
-        ([1], f"a list {ODD}"),
-        ({"cpu": "1"}, f"an object {ODD}"),
-        ("x" * 999, f"'{'x' * 79}… {ODD}"),
+        ("banana", f"'banana' {MALFORMED}"),
+        (True, f"True {MALFORMED}"),
+        ([1], f"a list {MALFORMED}"),
+        ({"cpu": "1"}, f"an object {MALFORMED}"),
+        ("x" * 999, f"'{'x' * 79}… {MALFORMED}"),
     ],
 )
 def test_impossible_amount_is_unknown_and_named(amount: object, problem: str) -> None:
-    """As a zero it would say that the whole node is free; the line is short whatever stands there."""
+    """Zero would mean that the whole node is free; the line is short for any value."""
     metric = report()
     metric["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = amount
     read = NodeReport.from_object(metric)

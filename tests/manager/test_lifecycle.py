@@ -36,7 +36,7 @@ async def test_metric_of_a_node_not_seen_yet_is_not_deleted(world: World) -> Non
     await world.reconcile()
     newer = {"metadata": {"name": "n1", "uid": "newer", "ownerReferences": [{"kind": "Node", "uid": "uid-newer"}]}}
     node_metric.observe(world.run, "ADDED", world.api.put(METRIC, newer))
-    world.api.objects[NODE]["metadata"]["uid"] = "uid-newer"  # and no watch has told of it
+    world.api.objects[NODE]["metadata"]["uid"] = "uid-newer"  # and no watch has shown it
     await world.reconcile()
     assert world.api.written("DELETE", "nodemetrics") == []
     assert world.api.objects[METRIC]["metadata"]["uid"] == "newer"
@@ -70,7 +70,7 @@ async def test_refused_metric_does_not_hide_age(world: World, refusal: Exception
     with pytest.raises(type(refusal)):
         await world.reconcile()
     assert world.published() == {}
-    assert world.told() == ["NodeStrategyApplied", "DegradedMid"]
+    assert world.events_recorded() == ["NodeStrategyApplied", "DegradedMid"]
 
 
 async def test_foreign_definition_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -132,11 +132,11 @@ async def test_contest_is_slowed_down(world: World) -> None:
 
     await world.reconcile()
     assert await contest(20) == 4
-    assert world.told() == ["NodeMetricContested"]
+    assert world.events_recorded() == ["NodeMetricContested"]
     assert world.due_in() == 60.0
     world.steady.now += 60
     assert await contest(20) == 1
-    assert world.told() == ["NodeMetricContested"]
+    assert world.events_recorded() == ["NodeMetricContested"]
     world.configure('{"enable": true, "metricReportIntervalSeconds": 30}')  # what an admin wants is not held back
     await world.reconcile()
     assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 30
@@ -150,7 +150,7 @@ async def test_virtual_node_is_left_out(world: World) -> None:
     await world.reconcile()
     assert METRIC not in world.api.objects
     assert world.published() == {}
-    assert world.told() == ["MidDisabled"]
+    assert world.events_recorded() == ["MidDisabled"]
     assert "--exclude-nodes" in world.api.written("POST", "/events")[0]["note"]
     node_metric.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": "uid-metric-n1"}})
     await world.reconcile()

@@ -58,7 +58,7 @@ def test_health_is_200_or_503_with_words(server: MetricsServer, progress: Progre
 
 
 def test_readiness_names_what_is_missing(server: MetricsServer, progress: Progress) -> None:
-    """Ready is who has read everything once, leader or not; until then the page says what is missing and why."""
+    """A manager is ready once it has read everything, leader or not; until then the page names the missing part."""
     progress.problem = "The API server cannot be reached"
     progress.pods.problem = "Forbidden"
     status, text = _get(server, "/readyz")
@@ -82,7 +82,7 @@ def test_readiness_names_what_is_missing(server: MetricsServer, progress: Progre
 
 
 def test_verbose_tells_of_the_definition(server: MetricsServer, progress: Progress) -> None:
-    """A definition that goes later does not make the manager unready; the verbose page tells of it, and who leads."""
+    """A definition removed later does not make the manager unready; the verbose page reports it, and the leader."""
     progress.config_read = progress.nodes_listed = progress.pods.synced = progress.node_metrics.synced = True
     progress.node_metrics.not_found = True
     progress.leadership = lambda: "is a standby of a"

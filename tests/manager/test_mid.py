@@ -204,7 +204,7 @@ STATIC: Json = {"midReclaimMode": "static", "midStaticCPUReservedPercent": 25, "
     [
         ("design", 100, 4000),  # min(reclaimable, threshold)
         ("design", 10, 1600),
-        ("designMixed", 100, 4000 + 7000),  # and what is not requested
+        ("designMixed", 100, 4000 + 7000),  # and the unrequested amount
         ("designMixed", 10, 1600 + 7000),
     ],
 )
@@ -270,7 +270,7 @@ HELD = [mid_pod("a", "6000", "12Gi"), mid_pod("done", phase="Succeeded"), mid_po
 def test_running_mid_pods_keep_their_requests(
     inputs: NodeInputs, calculated: tuple[int, int], desired: tuple[int, int] | None, deficit: tuple[int, int]
 ) -> None:
-    """What admitted Mid pods request stays on the Node, as far as it has that; what is missing is the deficit."""
+    """Requests of admitted Mid pods stay on the Node, as far as it has them; the missing part is the deficit."""
     result = calculate(inputs)
     amounts = [entry and Amounts(entry[0], entry[1] * GIB) for entry in (calculated, desired, deficit)]
     assert [result.calculated, result.desired, result.deficit] == amounts

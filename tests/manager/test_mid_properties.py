@@ -1,4 +1,4 @@
-"""What holds of the Mid formula for every node, however odd its numbers."""
+"""Properties of the Mid formula for every node, with any numbers."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -110,7 +110,7 @@ def test_more_load_never_publishes_more(case: Json, what: str, more: int) -> Non
 
 @given(CASES, *[st.integers(-300, 300)] * 3)
 def test_odd_percentages_stay_in_bounds(case: Json, threshold: int, unallocated: int, static: int) -> None:
-    """Percentages that no validation lets through still publish neither less than nothing nor more than there is."""
+    """Percentages beyond validation still publish at least zero and at most the capacity."""
     result = _calculated({**case, "threshold": threshold, "unallocated": unallocated, "static": static})
     assert 0 <= result.cpu <= case["allocatable"] * 1000
     assert 0 <= result.memory <= case["allocatable"] * 2**30
@@ -121,8 +121,8 @@ AGES = st.sampled_from([0, 600, 901])
 
 @given(CASES, st.data(), AGES, AGES)
 def test_gap_in_report_never_publishes_more(case: Json, data: st.DataObject, age: int, prediction_age: int) -> None:
-    """Whatever is taken out of a report, amounts or whole parts, no more is published; a NodeMetric less, neither."""
-    if data.draw(st.booleans()):  # what is measured decides
+    """A report with missing amounts or parts never raises the published amount, nor does a smaller NodeMetric."""
+    if data.draw(st.booleans()):  # measurements decide
         case = {**case, "policy": "reclaimable", "mode": "", "threshold": 100}
         case["reclaimable"] = 64 * data.draw(st.integers(0, 1))
     metric = _report(case, age=age, prediction_age=prediction_age)
@@ -145,7 +145,7 @@ def test_gap_in_report_never_publishes_more(case: Json, data: st.DataObject, age
 )
 @pytest.mark.parametrize(("full", "cpu"), [(("3", "1"), 16 - 4 - 5), (("12", "6"), 16 - 4 - 8)])
 def test_one_usage_does_not_stand_in_for_another(gap: tuple[Any, ...], full: tuple[str, str], cpu: int) -> None:
-    """Of 16 cores 9 are in use by the classes, 4 of them by the system; a usage less must not make unused more."""
+    """Of 16 cores the classes use 9, the system 4 of them; a missing usage must not raise unused."""
     metric = report(usage=_both(9), system=_both(4), reclaimable=_both(20), mid=("0", "0"))
     usage, system = (resources(*_both(int(entry))) for entry in full)
     metric["status"]["nodeMetric"] = {"nodeUsage": usage, "systemUsage": system}
@@ -162,7 +162,7 @@ def _paths(data: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:  # no
 
 
 def _remove(data: Any, path: tuple[Any, ...]) -> None:  # noqa: ANN401
-    """Take out what stands there; of a list something empty stays, so that the other places stay what they are."""
+    """Remove a part; of a list an empty item stays, so that the other places keep their index."""
     *above, last = path
     for key in above:
         data = data.get(key) if isinstance(data, dict) else data[key]

@@ -66,7 +66,7 @@ def test_applied_object_needs_no_write() -> None:
 
 
 def test_foreign_object_is_applied_once() -> None:
-    """A that somebody else made needs an apply even if every value is right: else none could be taken back later."""
+    """A foreign NodeMetric needs an apply even with right values: otherwise no field could be removed later."""
     assert not ManagedFields.from_object(_made()).matches(_made())
     assert ManagedFields.from_object(_applied(_made(), _made())).matches(_made())
 
@@ -117,11 +117,11 @@ def test_fields_unknown_to_the_definition_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "malformed",
     [{}, {"spec": 1, "metadata": 2}, {"metadata": {"managedFields": [1, {"manager": FIELD_MANAGER, "fieldsV1": []}]}}],
 )
-def test_odd_object_needs_an_apply(odd: Json) -> None:
-    assert not ManagedFields.from_object(odd).matches(_made())
+def test_malformed_object_needs_an_apply(malformed: Json) -> None:
+    assert not ManagedFields.from_object(malformed).matches(_made())
 
 
 _SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.sampled_from(["Apply", "Update", FIELD_MANAGER]))

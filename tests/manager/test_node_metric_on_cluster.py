@@ -1,4 +1,4 @@
-"""What the manager writes to NodeMetrics beside everybody else, on a real API server with the chart's rights."""
+"""The manager's writes to NodeMetrics beside other writers, on a real API server with the chart's rights."""
 
 import asyncio
 import json
@@ -76,7 +76,7 @@ def _conditions(stage: Stage, node: str) -> dict[str, tuple[str, str]]:
 
 
 def _expect_rest(stage: Stage, node: str) -> None:
-    """Wait until nobody goes on writing a NodeMetric; what is as it should be may have been so in passing."""
+    """Wait until a NodeMetric has no further writes; a right state may be transient."""
     rounds = iter(range(1000))
 
     def at_rest() -> bool:
@@ -84,7 +84,7 @@ def _expect_rest(stage: Stage, node: str) -> None:
         stage.add_node(f"{node}-{next(rounds)}")
         return bool(stage.found(f"{METRICS}/{node}")["metadata"]["resourceVersion"] == version)
 
-    eventually(at_rest, f"nobody goes on writing the NodeMetric of {node}")
+    eventually(at_rest, f"no further writes to the NodeMetric of {node}")
 
 
 @pytest.mark.usefixtures("manager")
@@ -151,7 +151,7 @@ def test_conditions_beside_the_agents(stage: Stage) -> None:
     last = asyncio.run(report())
     stage.configure(_config(stage))
     eventually(
-        lambda: _conditions(stage, "beside") == {**expected, "Collecting": ("True", f"Round{last}")}, "both stand"
+        lambda: _conditions(stage, "beside") == {**expected, "Collecting": ("True", f"Round{last}")}, "both conditions"
     )
     _expect_rest(stage, "beside")
 
@@ -177,10 +177,10 @@ def koordinators_definition(stage: Stage, tmp_path: Path) -> Iterator[None]:
 
 def _keeps(stage: Stage, field: str) -> bool:
     """Return whether the API server keeps a field of a NodeMetric's spec: a changed definition takes a moment."""
-    kind = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": "asks"}}
+    kind = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": "probe"}}
     try:
         made = stage.cluster.api.request("POST", f"{METRICS}?dryRun=All", {**kind, "spec": {field: {}}})
-    except ApiError:  # it is about to serve the definition anew
+    except ApiError:  # it is about to serve the definition again
         return False
     return field in made.get("spec", {})
 
@@ -289,7 +289,7 @@ def _in_force() -> list[Json]:
     @given(cluster=_strategy(), entry=_strategy(), annotation=_strategy())
     def judge(cluster: Json, entry: Json, annotation: Json) -> None:
         text = json.dumps({**cluster, "nodeConfigs": [{"nodeSelector": {"matchLabels": {"a": "b"}}, **entry}]})
-        # A text that is refused may have been accepted by an older version: what is left of it is in force then.
+        # A text that is refused may have been accepted by an older version: its valid parts are in force then.
         config = at_start(text, present=True, last_good=text).config
         noted = {names.ANNOTATION_COLOCATION_STRATEGY: json.dumps(annotation)}
         for labels, annotations in (({}, {}), ({"a": "b"}, {}), ({"a": "b"}, noted)):

@@ -19,7 +19,7 @@ async def test_metric_that_is_not_listed_is_forgotten_and_its_node_reconciled(wo
 
 
 async def test_missing_definition_is_no_failure(world: World) -> None:
-    """Without the definition there is nothing to read, and what was known stays."""
+    """Without the definition there is nothing to read, and cached NodeMetrics stay."""
     world.reports(report())
     world.api.fails["LIST"] = MISSING
     assert await node_metric.read(world.run) == ""

@@ -97,7 +97,7 @@ def _annotations(metadata: Json) -> Json:
 @pytest.mark.long
 @pytest.mark.usefixtures("manager")
 def test_silence_degrades(stage: Stage) -> None:
-    """When nothing arrives any more, the deadline alone takes Mid away: no event of the API server is needed."""
+    """Without any event the deadline alone removes Mid."""
     stage.add_node("silent")
     stage.report("silent", "4", age_seconds=DEGRADE_SECONDS - 30)
     stage.expect_cpu("silent", "4k")

@@ -30,7 +30,7 @@ def test_defaults_are_complete() -> None:
 
 
 def test_usual_margins_are_shown() -> None:
-    """The margin that nobody states is there as a default, of each resource's own model; one that is stated stays."""
+    """A margin that is not stated has the default of each resource's own model; a stated one stays."""
     assert _margins() == {"": (0, DEFAULT)}
     assert _margins(model="nsigma-v2") == {"": (10, DEFAULT)}
     assert _margins(memory={"model": "nsigma-v2"}) == {"": (0, DEFAULT), "memory": (10, DEFAULT)}

@@ -1,4 +1,4 @@
-"""What a list brings is taken a little at a time: no deadline, renewal or decrease waits for all of it."""
+"""A list is processed in slices: no deadline, renewal or decrease waits for all of it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -77,7 +77,7 @@ async def _beside(turns: _Turns, work: Any, until: Any) -> None:  # noqa: ANN401
 
 
 async def test_pods_come_in_slices(served: tuple[FakeServer, World], monkeypatch: pytest.MonkeyPatch) -> None:
-    """So it is with pods at the start, and each node is looked at once all are known."""
+    """The same holds for pods at the start, and each node is reconciled once all are known."""
     server, world = served
     cluster, turns = world.run.context.cluster, _Turns()
     cluster.pods_synced = False
@@ -93,7 +93,7 @@ async def test_pods_come_in_slices(served: tuple[FakeServer, World], monkeypatch
 
 
 async def test_pods_go_in_slices(served: tuple[FakeServer, World], monkeypatch: pytest.MonkeyPatch) -> None:
-    """So it is with those that are not on a list any more; the nodes that they were on are looked at."""
+    """The same holds for pods missing from a list; their nodes are reconciled."""
     server, world = served
     cluster, turns = world.run.context.cluster, _Turns()
     put_pods(cluster, [PodInputs.from_object(item) for item in _listed(_pods(COUNT))["items"]])
@@ -120,7 +120,7 @@ async def test_nodes_and_node_metrics_come_in_slices(
     made: Callable[[str], Json],
     work: Callable[[Run], Any],
 ) -> None:
-    """So it is with Nodes and NodeMetrics; no page has many of them, for the JSON of a page is read in one go."""
+    """The same holds for Nodes and NodeMetrics; a page has few of them, for its JSON is decoded in one go."""
     server, world = served
     cluster, turns = world.run.context.cluster, _Turns()
     turns.watch(monkeypatch, type(cluster), put)

@@ -19,11 +19,11 @@ pytestmark = pytest.mark.cluster
 
 NAMESPACE: Final = "rights-test"
 EXCUSED: Final = {
-    "nodemetrics get": "asked for by the web page, which tests/manager/web/test_in_browser.py opens",
-    "nodemetrics create": "asked for when an object that is not there is applied, which the audit log calls patch",
+    "nodemetrics get": "needed for the web page, which tests/manager/web/test_in_browser.py opens",
+    "nodemetrics create": "needed to apply a missing object, which the audit log calls patch",
     "secrets create": "the same",
     "priorityclasses create": "the same",
-    "secrets delete": "asked for by API servers that guard owner references (OwnerReferencesPermissionEnforcement)",
+    "secrets delete": "needed on API servers that guard owner references (OwnerReferencesPermissionEnforcement)",
     "events patch": "an event that is repeated is counted at most once a minute, which is longer than this test",
 }
 """Rights that the story below does not use, each with its reason."""
@@ -155,7 +155,7 @@ def test_rights_are_needed_and_enough(stage: Stage, manager: Manager) -> None:
     assert len(granted) > 20
     left: list[str] = []
 
-    def all_used() -> bool:  # what was asked last is written down a bit later
+    def all_used() -> bool:  # the audit log has the last request a bit later
         left[:] = unused(granted, stage.requests())
         return not left
 

@@ -1,6 +1,6 @@
-"""The API server, or the manager itself, stands still for some seconds in the middle of work: nothing is lost.
+"""The API server, or the manager itself, stalls for some seconds in the middle of work: nothing is lost.
 
-Time is simulated: when nothing is left to do, the clock goes on to the next moment that somebody waits for.
+Time is simulated: when no task can run, the clock moves to the next moment that a task waits for.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ ANSWER_SECONDS = 0.5
 SILENT = [f"silent-{number:02}" for number in range(16)]
 FALLING = [f"falling-{number:02}" for number in range(16)]
 STALLS = [*range(1, 16), 5.5, 6.5, 7.5, 8.5]
-"""From what nobody notices to what loses the Lease. [s]"""
+"""From an unnoticed stall to one that loses the Lease. [s]"""
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop whose clock stands still while something can be done."""
+    """An event loop whose clock stops while a task can run."""
 
     now = 0.0
 
@@ -51,7 +51,7 @@ class Loop(asyncio.SelectorEventLoop):
 
 
 class HeldBack:
-    """A session with an API server that stands still at times, as `ApiServer` behaves then."""
+    """A session with an API server that stalls at times, as `ApiServer` behaves then."""
 
     def __init__(self, server: FakeApi, running: asyncio.Event, may_write_for: Callable[[], float]) -> None:
         self._server, self._running, self._may_write_for = server, running, may_write_for
@@ -74,7 +74,7 @@ class HeldBack:
 
 
 class Cluster:
-    """A manager that leads, and nodes of which some fall silent and others offer less, in and around a stall."""
+    """A manager that leads, and nodes of which some fall silent and others report less, in and around a stall."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop, self.server, self.running = loop, FakeApi(), asyncio.Event()
@@ -123,7 +123,7 @@ class Cluster:
         return cast("str | None", capacity.get("kubernetes.io/mid-cpu"))
 
     def expect_done(self) -> None:
-        """Every silent node offers nothing, and every other what was reported last."""
+        """Every silent node publishes nothing, and every other its last report."""
         assert {name for name in SILENT if self.published(name) is not None} == set()
         assert {name for name in FALLING if self.published(name) != "2000"} == set()
 
@@ -151,7 +151,7 @@ def test_stalled_server_loses_no_work(seconds: float) -> None:
 
 @pytest.mark.parametrize("seconds", STALLS)
 def test_paused_process_loses_no_work(seconds: float) -> None:
-    """A manager that stands still for a while, and then finds that its Lease may have expired, loses no work."""
+    """A manager that stalls, and then finds that its Lease may have expired, loses no work."""
 
     def pause(cluster: Cluster) -> None:
         cluster.loop.now += seconds
@@ -171,7 +171,7 @@ def test_repeated_stalls_lose_no_work() -> None:
 
 
 def test_lost_turns_come_back_within_degrade_time() -> None:
-    """Whatever else takes a node's turn away, it is looked at again within half of its degrade time."""
+    """A node that loses its turn is reconciled again within half of its degrade time."""
 
     def lose(cluster: Cluster) -> None:
         cluster.run.queue._pending.clear()
@@ -183,7 +183,7 @@ def test_lost_turns_come_back_within_degrade_time() -> None:
 
 
 def test_silent_nodes_are_looked_at_again() -> None:
-    """Nodes whose agent never came are looked at within each half of the degrade time, some at a time."""
+    """Nodes whose agent never reported are reconciled within each half of the degrade time, some at a time."""
     loop, looked = Loop(), list[tuple[float, str]]()
 
     async def wait() -> None:

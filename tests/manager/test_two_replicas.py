@@ -27,7 +27,7 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 @pytest.fixture
 def nodes(stage: Stage, request: pytest.FixtureRequest) -> Iterator[list[str]]:
-    """Names of nodes, for each test others: what is left of a deleted one would be in the way."""
+    """Names of nodes, different for each test: leftovers of a deleted one would disturb."""
     names = [f"{request.function.__name__.replace('_', '-')}-{number}" for number in range(6)]
     yield names
     stage.wipe(*names)
@@ -117,7 +117,7 @@ def test_frozen_leader_writes_no_more(stage: Stage, nodes: list[str], replicas: 
         leader.send(signal.SIGSTOP)
         eventually(_wrote(stage, standby, frozen), "the standby writes")
         leader.send(signal.SIGCONT)
-        eventually(lambda: "is a standby of two" in leader.page("/readyz?verbose")[1], "the old leader stands by")
+        eventually(lambda: "is a standby of two" in leader.page("/readyz?verbose")[1], "the old leader is a standby")
         thawed = datetime.now(UTC)
         eventually(_wrote(stage, standby, thawed), "the standby goes on writing")
     seconds = _expect_hand_over(stage, leader, standby, frozen)

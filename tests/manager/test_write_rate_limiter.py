@@ -17,7 +17,7 @@ BURST, REFILL = 3, 10.0
         ({CPU: 4000}, {CPU: 4001}, WriteKind.INCREASE),
         ({CPU: None}, {CPU: 1}, WriteKind.INCREASE),  # it comes back
         ({CPU: 4000}, {CPU: 4000}, WriteKind.REPEAT),
-        ({CPU: None}, {CPU: None}, WriteKind.REPEAT),  # another writer publishes what we have removed
+        ({CPU: None}, {CPU: None}, WriteKind.REPEAT),  # another writer publishes removed amounts
         ({CPU: 4000, MEMORY: 9}, {CPU: 4000, MEMORY: 8}, WriteKind.DECREASE),
         ({CPU: 4000, MEMORY: 9}, {CPU: 4000, MEMORY: 10}, WriteKind.INCREASE),
     ],

@@ -84,7 +84,7 @@ class World(InMemory):
         )
         return {name.rpartition("-")[2]: amount for name, amount in capacity.items() if "mid" in name}
 
-    def told(self) -> list[str]:
+    def events_recorded(self) -> list[str]:
         return [body["reason"] for body in self.api.written("POST", "/events")]
 
     def due_in(self) -> float | None:

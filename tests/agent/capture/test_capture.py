@@ -16,7 +16,7 @@ from tests.agent.recorded import KINDS, Make, RecordedMachine
 
 
 def _take(machine: RecordedMachine, folder: Path, between: Callable[[], object] = lambda: None) -> Path:
-    """Record two instants, with something that happens between them, and unpack what was written."""
+    """Record two instants with a change between them, and unpack the capture."""
     target = folder.with_suffix(".tar")
     paths = HostPaths.under(machine.live)
     pauses: list[float] = []
@@ -45,7 +45,7 @@ def _take(machine: RecordedMachine, folder: Path, between: Callable[[], object] 
     ],
 )
 def test_instants_are_planned(seconds: int, instants: list[int]) -> None:
-    """Close together at first, then spread over the time that was asked for: never more than sixteen."""
+    """Instants are close together at first, then spread over the requested time: never more than sixteen."""
     assert plan(seconds) == instants
     assert all(len(plan(number)) <= 16 for number in range(1, 2000))
 
@@ -60,7 +60,7 @@ def test_capture_shows_the_same_machine_and_keeps_links(kind: str, recorded: Mak
     assert result["detected"] == {"cgroup": expected["cgroup_version"], "driver": expected["driver"]}
     interval = result["intervals"]["t000-t001"]
     assert interval["node"]["memoryBytes"] == expected["instants"]["t000"]["node"]["memory_used_bytes"]
-    assert interval["pods"][machine.uid("g")]["cpuMilli"] == 0  # a machine that stands still
+    assert interval["pods"][machine.uid("g")]["cpuMilli"] == 0  # an idle machine
     links = {link.name for link in (folder / "t001/sys/fs/cgroup").iterdir() if link.is_symlink()}
     assert links == ({"cpu", "cpuacct"} if kind == "v1vm-systemd" else set())
 

@@ -17,7 +17,7 @@ Unpacked = Callable[[str], Path]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_recordings_agree_with_expected(kind: str, unpacked: Unpacked) -> None:
-    """Every number of every interval is what the same formula gave from the same files and times elsewhere."""
+    """Every number of every interval equals the same formula's result elsewhere, from the same files and times."""
     folder = unpacked(kind)
     expected, result = json.loads((folder / "expected.json").read_text()), shown(folder)
     assert result["detected"] == {"cgroup": expected["cgroup_version"], "driver": expected["driver"]}
@@ -77,7 +77,7 @@ def made(tmp_path: Path) -> Made:
 
 
 def test_made_recording_is_whole(made: Made) -> None:
-    """Half a core each, two cores of the node; a uid of a static pod stays as it is."""
+    """Half a core each, two cores of the node; a uid of a static pod stays unchanged."""
     pod = {"cpuMilli": 500.0, "memoryBytes": 123, "memoryWithPageCacheBytes": 4623}
     assert shown(made.folder) == {
         "intervals": {
@@ -198,7 +198,7 @@ def test_missing_node_file_is_a_gap_of_node_and_system_and_not_of_pods(file: str
 
 
 def test_uids_are_restored(tmp_path: Path) -> None:
-    """Dashes come back where the systemd driver took them out; a uid of another form stays what it is."""
+    """Dashes return where the systemd driver removed them; a uid of another form stays unchanged."""
     recording = Made(tmp_path)
     paths = {
         A: f"kubepods.slice/kubepods-pod{A.replace('-', '_')}.slice",

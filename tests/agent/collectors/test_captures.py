@@ -52,7 +52,7 @@ def test_cpu_agrees_with_capture(kind: str, recorded: Make) -> None:
         milli = expected["cgroups"][machine.pod_path(name)]["cpu_millicores"]
         assert measured[machine.uid(name)] * 1000 == pytest.approx(milli, rel=0.02, abs=0.5), name
     assert measured[NODE] * 1000 == pytest.approx(expected["node_cpu_millicores"], rel=0.02)
-    # 250 + 30 and 150 milli-cores were asked for, 50 is what the quota gives
+    # 250 + 30 and 150 milli-cores are the load, 50 is the quota
     assert measured[machine.uid("b1")] == pytest.approx(0.280, rel=0.05)
     assert measured[machine.uid("g")] == pytest.approx(0.150, rel=0.05)
     assert measured[machine.uid("b2")] == pytest.approx(0.050, rel=0.05)
@@ -83,7 +83,7 @@ def test_recreated_cgroup_has_no_cpu_for_a_tick_nor_has_the_system(kind: str, re
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_departed_pod_is_one_gap(kind: str, recorded: Make) -> None:
-    """A pod whose cgroup is gone has no sample; what it used at last is a gap once, and nothing from then on."""
+    """A pod without a cgroup has no sample; its last usage is a gap once, and nothing from then on."""
     machine = recorded(kind)
     collectors = resolve(["node", "pod"], machine.machine())
     cached = _pod(machine.uid("b5"), machine.uid("b5"))
@@ -121,7 +121,7 @@ def test_pod_without_memory_controller_has_cpu_and_a_gap_of_memory(kind: str, re
 
 
 def test_known_pods_go_by_uid(recorded: Make) -> None:
-    """A static pod's samples bear the uid of the API's pod, not the config hash in its cgroup's name."""
+    """A static pod's samples have the uid of the API's pod, not the config hash in its cgroup's name."""
     machine = recorded("v2-systemd")
     static = _pod("the-uid", machine.uid("s1"))
     collected = _collect(resolve(["pod"], machine.machine()), machine, static)
@@ -179,7 +179,7 @@ def test_ended_pod_is_skipped(recorded: Make) -> None:
     ],
 )
 def test_claims_take_no_samples(cgroup: str, right: str | None, others: dict[str, bool], recorded: Make) -> None:
-    """Of several pods that name one cgroup the one with the best right is measured; the others make no gap either."""
+    """Of several pods that name one cgroup, the first in order is measured; the others make no gap."""
     machine = recorded("v2-systemd")
     uid = machine.uid(cgroup)
     owner = right or uid
@@ -255,7 +255,7 @@ def test_no_pressure_is_no_data(recorded: Make) -> None:
 
 
 def _stalled(machine: RecordedMachine, name: str) -> int:
-    """What the pod's tasks waited for CPU so far, in microseconds."""
+    """Time for which the pod's tasks waited for CPU so far, in microseconds."""
     text = (machine.live / "sys/fs/cgroup" / machine.pod_path(name).lstrip("/") / "cpu.pressure").read_text()
     return int(text.splitlines()[0].rpartition("total=")[2])
 

@@ -79,7 +79,7 @@ BESIDE_V1 = "cgroup v1 (cpu and cpuacct apart, memory v2, with version 2 as well
     [
         (V1_FILES, "hybrid", BESIDE_V1, (1, "cpuacct"), (2, "unified")),
         (V2_FILES, "hybrid", "cgroup v2, with version 1 as well", (2, "unified"), (1, "memory")),
-        (["cpu.stat", f"kubepods/pod{UID}/cpu.stat"], "v2", "cgroup v2", (2, ""), (2, "")),  # cgroups tell of memory
+        (["cpu.stat", f"kubepods/pod{UID}/cpu.stat"], "v2", "cgroup v2", (2, ""), (2, "")),  # cgroups report memory
     ],
 )
 def test_cpu_and_memory_may_be_of_different_versions(

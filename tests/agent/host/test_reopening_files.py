@@ -73,7 +73,7 @@ def test_closed_file_lets_go(tmp_path: Path) -> None:
 
 
 def test_reading_is_timed(tmp_path: Path) -> None:
-    """A reading bears the middle of the time that it took; one that was held up is done once more."""
+    """A reading has the middle of its duration as its time; a delayed one is repeated once."""
     path = tmp_path / "f"
     path.write_text("1")
     times = iter([10.0, 10.01, 20.0, 25.0, 25.0, 25.5])

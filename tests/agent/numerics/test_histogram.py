@@ -77,10 +77,10 @@ def test_percentile_is_close(samples: list[tuple[float, float]], share: float) -
 
 
 def test_rescaling_leaves_the_light() -> None:
-    """A weight that does not count any more is not rescaled again: bucket for bucket what the reference holds."""
+    """A weight that has decayed to zero is not rescaled again: the buckets equal the reference's."""
     first = seen([(1.0, START)], 60.0).weights[0, 1]
     bank = seen([(1.0, START), (2.0, START + 6060.0), (3.0, START + 2 * 6060.0)], 60.0)
-    # 101 half-lives each time: the first jump rescales bucket 1, the second one leaves it as it is
+    # 101 half-lives each time: the first jump rescales bucket 1, the second one does not
     assert bank.weights[0, 1:3].tolist() == [first * 2.0**-101] * 2
 
 

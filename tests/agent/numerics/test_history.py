@@ -82,7 +82,7 @@ def test_foreign_checkpoint_is_refused() -> None:
 
 
 def test_copy_continues_evidence() -> None:
-    """A row that continues another's history has its moments, its span, and room for its own next sample."""
+    """A row that continues another's history has its moments, its span, and a place for its next sample."""
     history = days_of(100, 2.0)
     history.clear(1)
     history.copy(0, 1)

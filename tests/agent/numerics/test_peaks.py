@@ -87,7 +87,7 @@ def test_clock_set_back_goes_on() -> None:
 
 @pytest.mark.parametrize("ticks", [1, 5])
 def test_clock_set_back_loses_no_peak(ticks: int) -> None:
-    """What a slot showed before it began again stays in it, however little is measured then, and for each by itself."""
+    """A slot keeps its highest value when it is measured again, for each series by itself."""
     result = windows([[4.0, 1.0], [2.0, 2.0]])
     result.add(ROWS, np.arange(START, START + 60.0 * ticks, 60.0), np.tile([[0.5], [3.0]], ticks), 60.0)
     assert highest(result, ROWS, DAY).tolist() == [4.0, 3.0 if ticks > 2 else 2.0]

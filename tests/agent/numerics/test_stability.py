@@ -1,4 +1,4 @@
-"""A simulated month against sums in extended precision: what is updated in place does not drift."""
+"""A simulated month against sums in extended precision: in-place updates do not drift."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def _month(units: float) -> FloatArray:
 
 @pytest.fixture(scope="module", params=["cpu", "memory"])
 def month(request: pytest.FixtureRequest) -> tuple[ResourceHistory, FloatArray]:
-    """The history of three series that lived through a month, and what they used."""
+    """The history of three series over a month, and their usage."""
     history, values = (cpu_history(), _month(1.0)) if request.param == "cpu" else (memory_history(), _month(1024 * MIB))
     history.grow(3)
     for number, row in enumerate(values):

@@ -78,7 +78,7 @@ def score(node: Node, horizon: str = "5m", resource: str = CPU) -> tuple[float, 
 
 
 def live(node: Node, *slots: tuple[list[PodRef], float | None, dict[str, float]]) -> Node:
-    """Slots of five minutes: a prediction for these pods of so many cores, and what is used then."""
+    """Slots of five minutes: a prediction for these pods of so many cores, and their usage."""
     node.measure({}, 0.0)
     for pods, cores, usage in slots:
         node.predict(pods, cores)
@@ -92,14 +92,14 @@ def live(node: Node, *slots: tuple[list[PodRef], float | None, dict[str, float]]
     [
         # 1, 2, 2.5 and 3 cores exceed 2 cores twice, by 25 and 50 percent
         ([([A], 2.0, {"a": cores}) for cores in (1.0, 2.0, 2.5, 3.0)], (4, 2, 0.375, 0.5)),
-        # a pod that came after a prediction is not what was predicted
+        # a pod newer than the prediction does not count
         ([([A], 2.0, {"a": 1.0, "b": 9.0}), ([A, B], 3.0, {})], (1, 0, 0.0, 0.0)),
         ([([A], 2.0, {"a": 1.0, "b": 9.0}), ([A, B], 3.0, {"a": 1.0, "b": 9.0})], (2, 1, 2.333333333, 2.333333333)),
         # a pod that leaves during a slot was measured in it; after that it uses nothing
         ([([A, B], 3.0, {"a": 2.0, "b": 2.0}), ([A], 3.0, {"a": 2.0})], (2, 1, 0.333333333, 0.333333333)),
         # one that is there and was not measured makes the sum unknown
         ([([A, B], 1.0, {"a": 2.0})], None),
-        # Mid and ended pods are not Prod's; without Prod pods there is nothing to judge, nor without a prediction
+        # Mid and ended pods are not Prod's; without Prod pods or a prediction there is no result
         ([([MID, ENDED], 1.0, {"m": 5.0, "t": 5.0})], None),
         ([([A, MID, ENDED], 1.0, {"a": 0.5, "m": 5.0})], (1, 0, 0.0, 0.0)),
         ([([A], None, {"a": 1.0})], None),

@@ -131,7 +131,7 @@ def _check_table(classes: Sequence[Row], pods: Sequence[Row], most: Mapping[str,
 def test_numbers_agree(
     phases: list[Phase], kinds: list[tuple[PriorityBand, int]], policy: PredictPolicy, cores: int
 ) -> None:
-    """A part's peak is not above the whole's, no peak below what is used now, no mean above its peak."""
+    """A part's peak is at most the whole's; no peak is below the present usage, and no mean above its peak."""
     all_pods = {uid: pod(uid, cpu, cpu << 20, band=band) for uid, (band, cpu) in zip("abcd", kinds, strict=True)}
     now, trainer, store, here = _lived(phases, all_pods)
     amounts = {CPU: cores * 1000, MEMORY: cores * GIB}

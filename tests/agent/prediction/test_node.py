@@ -75,7 +75,7 @@ def test_margin_is_of_each_resource_and_none_of_requests() -> None:
 
 
 def test_policy_that_cannot_be_followed_keeps_the_last_one() -> None:
-    """Also over a restart; the condition names what is wrong."""
+    """Also after a restart; the condition names the error."""
     node = used({"a": 1.0}, pod("a", 4400))
     before = predicted(node, pod("a", 4400), policy=BORG)
     node.trainer.policy = before.policy
@@ -93,7 +93,7 @@ def test_policy_that_cannot_be_followed_keeps_the_last_one() -> None:
 
 
 def test_percentile_reclaims_by_koordinators_rule() -> None:
-    """The smaller of a sum over pods, 2 - p95 * 1.1, and what the class leaves of allocatable.
+    """The smaller of a sum over pods, 2 - p95 * 1.1, and the allocatable amount that the class leaves.
 
     A warm pod requests 2 cores and uses 0.5 (bucket end 0.539, with margin 592m), a cold one requests 1: per pod
     2000 - 592 = 1408m; per class, system 0.3 (0.316) and Prod 0.5: 3000 - int(855 * 1.1) = 2060m.

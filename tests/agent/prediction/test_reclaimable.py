@@ -15,13 +15,13 @@ USUAL = {
 @pytest.mark.parametrize(
     ("case", "extra", "slack", "reclaimable"),
     [
-        ({}, 0.4, 4.5, 6.5),  # nothing is charged for the system while unrequested room pays for it
+        ({}, 0.4, 4.5, 6.5),  # the system is charged nothing while unrequested resources cover it
         ({"warm_requests": 14.5}, 0.4, 0.0, 10.6),  # fully requested: 15.5 - 4.5 - 0.4
         ({"warm_requests": 14.4}, 0.4, 0.1, 10.6),  # slack pays a part of the extra: 15.4 - 4.5 - (0.4 - 0.1)
-        ({"warm_requests": 30.0}, 0.4, 0.0, 10.6),  # more requested than allocatable: the node's room is the limit
+        ({"warm_requests": 30.0}, 0.4, 0.0, 10.6),  # more requested than allocatable: allocatable is the limit
         ({"ratio": 0.8}, 0.4, 4.5, 4.5),  # of the warm requests only: 8 + 1 - 4.5
-        ({"system_peak": 0.4}, 0.0, 4.5, 6.5),  # the system stays within what is reserved
-        ({"prod_peak": 11.0}, 0.4, 4.5, 0.0),  # Prod uses all that it asked for
+        ({"system_peak": 0.4}, 0.0, 4.5, 6.5),  # the system stays within its reservation
+        ({"prod_peak": 11.0}, 0.4, 4.5, 0.0),  # Prod uses all that it requested
         ({"prod_peak": 14.0}, 0.4, 4.5, 0.0),
         ({"warm_requests": 0.0, "cold_requests": 0.0, "prod_peak": 0.0}, 0.4, 15.5, 0.0),  # no Prod pods
         ({"system_peak": 16.0}, 15.5, 4.5, 0.0),  # the system eats the node
@@ -48,7 +48,7 @@ def test_reclaimable_is_at_most_allocatable_and_requested_and_falls_with_peaks(g
             [{"mid": 12.0}],
             {"prod": 6.0, SYS: 5.0, "mid": 10.0, NODE: 10.0},
         ),
-        ({"prod": 1.0}, [{"prod": 2.0, SYS: 3.0}, {NODE: 9.0}], {"prod": 2.0}),  # what is not there is not made
+        ({"prod": 1.0}, [{"prod": 2.0, SYS: 3.0}, {NODE: 9.0}], {"prod": 2.0}),  # a missing row stays missing
         ({"prod": 2.0, SYS: 3.0, NODE: 4.0}, [{}], {"prod": 2.0, SYS: 3.0, NODE: 5.0}),
         ({SYS: 0.25, NODE: 0.5}, [{}], {SYS: 0.25, NODE: 0.5}),
         ({"prod": 0.25, NODE: 0.5}, [{}], {"prod": 0.25, NODE: 0.5}),

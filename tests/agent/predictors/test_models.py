@@ -34,7 +34,7 @@ usages = st.lists(st.lists(st.floats(0.0, 64.0), min_size=2, max_size=2), min_si
 
 
 def seen(pods: list[list[float]], observed_seconds: float = 0.001) -> ClassView:
-    """A class that used, in each 5 minutes, what is listed by pod; one sample per 5 minutes, no decay to speak of."""
+    """Make a class with the listed usage by pod in each 5 minutes: one sample per 5 minutes, almost no decay."""
     history: ResourceHistory = cpu_history()
     count = len(pods[0])
     history.grow(count + 1)
@@ -43,12 +43,12 @@ def seen(pods: list[list[float]], observed_seconds: float = 0.001) -> ClassView:
         values = np.array([sum(usage), *usage])
         ticks = np.arange(START + 300.0 * number, START + 300.0 * (number + 1), 60.0)
         history.windows.add(rows, ticks, np.repeat(values[:, None], 5, axis=1), 60.0)
-        history.last[:] = -np.inf  # each slot brings what is said, whatever the time
+        history.last[:] = -np.inf  # each slot has the stated value at any time
         history.learn(rows, values, START + 300.0 * (number + 1), np.full(count + 1, observed_seconds))
     return ClassView(history, 0, rows[1:], np.full(count, 2.2))
 
 
-ALTERNATING = [[1.3, 0.7], [0.7, 1.3]] * 20  # two pods whose sum has no spread: C is 2.0, S is 2.6
+ALTERNATING = [[1.3, 0.7], [0.7, 1.3]] * 20  # two pods with a constant sum: C is 2.0, S is 2.6
 DEVIATION = 0.3 * np.sqrt(40 / 39)
 FALLEN = [[9.0, 9.0]] + [[1.0, 1.0]] * 300
 RISING = [[float(number), 1.0] for number in range(288)]
@@ -61,7 +61,7 @@ CAPLESS_V1, CAPLESS_V2 = NSigmaV1(cap_at_highest=False), NSigmaV2(cap_at_highest
         (CAPLESS_V1, ALTERNATING, 0.001, 1.0, 2.0),
         (CAPLESS_V2, ALTERNATING, 0.001, 1.0, 2 * (1.0 + 3 * DEVIATION)),  # the larger sum over pods
         (NSigmaV2(n=1.0, cap_at_highest=False), ALTERNATING, 0.001, 1.0, 2 * (1.0 + DEVIATION)),
-        (NSigmaV2(), ALTERNATING, 0.001, 1.1, 1.1 * 2.6),  # no more than S, to which the margin comes
+        (NSigmaV2(), ALTERNATING, 0.001, 1.1, 1.1 * 2.6),  # at most S, plus the margin
         (BorgDefault(), ALTERNATING, 0.001, 1.5, 4.0),  # requests of 4.4 cores at a = 1.1, whatever the margin
         (RecentMax(), ALTERNATING, 0.001, 1.1, 1.1 * 2.0),
         (SumMax(), ALTERNATING, 0.001, 1.1, 1.1 * 2.6),
@@ -96,7 +96,7 @@ def test_model_of_requests_measures_nothing(model: Model, *, measured: bool) -> 
 
 
 def test_pods_that_left_do_not_count() -> None:
-    """A class series that a departed pod has swollen says no more than what the pods present ever used."""
+    """A departed pod in a class series does not raise the peak beyond the present pods' own peaks."""
     view = seen([[0.5, 10.0]] * 20)
     present = ClassView(view.history, 0, view.pods[:1], view.requests[:1])
     assert CAPLESS_V1.peak(present, 1.0) > 10.0
@@ -111,7 +111,7 @@ def test_diversity_weighs_evidence_by_usage() -> None:
 
 
 def test_highest_sample_stands_in_for_a_window_that_holds_too_little() -> None:
-    """Of a pod too young for an average, or where it holds less than half of what the pod was observed."""
+    """A pod too young for an average, or with data for less than half of the observed time."""
     young = seen(ALTERNATING)
     young.history.windows.clear(2)
     assert RecentMax().peak(young, 1.0) == SumMax().peak(young, 1.0) == pytest.approx(1.3 + 1.3)

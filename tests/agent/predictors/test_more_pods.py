@@ -1,4 +1,4 @@
-"""Adding pods never lowers the peak of those that are there already, whatever model is asked."""
+"""Adding pods never lowers the peak of present pods, in any model."""
 
 import numpy as np
 import pytest
@@ -18,11 +18,11 @@ PARTS = (ModelChoice("diversity"), ModelChoice("borg-default"))
 MODELS = {name: build(ResourcePolicy(name, {}, PARTS if name in COMBINING else (), 0)) for name in PREDICTORS}
 CLASS_ALONE = {"nsigma-v1"}
 """Their peak is one of the class series alone: a pod that fills the valleys of the others lowers the deviation of the
-sum. With the series as it is they count a pod that is there as all do."""
+sum. With the series unchanged they count a present pod as all models do."""
 
 
 def seen(usage: FloatArray, days: FloatArray) -> ClassView:
-    """Pods that used what is listed, nothing in the rest of a week, and their class."""
+    """Pods with the listed usage, nothing in the rest of a week, and their class."""
     history = cpu_history()
     rows = np.arange(len(usage) + 1)
     history.grow(len(rows))

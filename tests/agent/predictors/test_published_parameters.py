@@ -1,4 +1,4 @@
-"""What others judge a policy by, and the page about prediction, say what the models themselves accept."""
+"""The published rules and the page about prediction match the models' own checks."""
 
 import re
 from dataclasses import MISSING, fields

@@ -49,8 +49,8 @@ node, pods = machine(), [pod("a", 4000)]
 node.rounds(20, {"a": 1.0}, pods)
 resources = NodeResources({"cpu": 15500, "memory": 30 * GIB}, {"cpu": 16000, "memory": 32 * GIB})
 for policy in json.load(sys.stdin):
-    asked = spec.read({"predictPolicy": policy}, spec.default())
-    found = predict(node.now, node.trainer, pods, resources, asked.predict_policy)
+    wanted = spec.read({"predictPolicy": policy}, spec.default())
+    found = predict(node.now, node.trainer, pods, resources, wanted.predict_policy)
     print(json.dumps([found.policy.model, found.classes["prod"].peak["cpu"], found.problem]))
 """
 

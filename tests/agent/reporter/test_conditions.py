@@ -35,7 +35,7 @@ def collecting(
 
 
 def test_whole_messages() -> None:
-    """What is measured, which pod is not and why, where pods are unknown, and what fails without harm to measuring."""
+    """The condition names measured pods, missing pods with reasons, unknown pods, and harmless failures."""
     well = ("True", "Measuring", "The node and all of its 3 running pods are measured.")
     assert collecting() == well
     missing = [Missing(CPU, "b", "no-cgroup"), Missing(MEMORY, "b", "unreadable")]
@@ -46,8 +46,8 @@ def test_whole_messages() -> None:
     unknown = CollectionStatus(pods_unknown="the kubelet refuses")
     message = "The kubelet refuses. Until then nothing is reclaimable."
     assert collecting(present=[], collection=unknown) == ("False", "PodsUnknown", message)
-    failing = CollectionStatus({"pressure": "cannot read cpu"}, problems=["The spec is odd."])
-    message = "pressure fails: cannot read cpu. The spec is odd."
+    failing = CollectionStatus({"pressure": "cannot read cpu"}, problems=["The spec is malformed."])
+    message = "pressure fails: cannot read cpu. The spec is malformed."
     assert collecting(collection=failing) == ("True", "StepFailing", message)
 
 

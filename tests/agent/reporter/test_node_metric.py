@@ -44,7 +44,7 @@ def prediction(node: Machine, pods: Sequence[PodRef] = PODS, policy: PredictPoli
 def full(node: Machine, pods: Sequence[PodRef] = PODS, as_of: float | None = START) -> dict[str, Any]:
     result = build_status(usages(node, pods), prediction(node), pods, as_of=as_of, predicted_as_of=as_of)
     status: dict[str, Any] = to_json(result)
-    assert from_json(NodeMetricStatus, status) == result  # what is written is what is read
+    assert from_json(NodeMetricStatus, status) == result  # a round trip changes nothing
     return status
 
 
@@ -59,7 +59,7 @@ def amounts(milli: int, mebibytes: int) -> dict[str, str]:
 
 
 def windows(milli: int, mebibytes: int) -> list[dict[str, Any]]:
-    """Those of a constant usage; the longer one is cold, as it has samples for less than half of it."""
+    """Averages of a constant usage; the longer one is cold, with samples for less than half of it."""
     nothing = {"resources": amounts(0, 0)}
     filled = {**{name: {"resources": amounts(milli, mebibytes)} for name in STATISTICS}, "stdev": nothing}
     return [{"usage": filled, "duration": "5m0s"}, {"usage": {name: {} for name in STATISTICS}, "duration": "30m0s"}]
@@ -107,7 +107,7 @@ def test_whole_report_of_a_small_node() -> None:
         },
         "podsMetric": [a_pod("a", 1000, 1024), a_pod("b", 500, 512), a_pod("m", 250, 256, "koord-mid", "BE")],
     }
-    assert full(node, as_of=None) == {**measured, **predicted}  # what was never measured has no time
+    assert full(node, as_of=None) == {**measured, **predicted}  # without a measurement there is no time
 
 
 def test_times_are_cut_off_and_each_its_own() -> None:

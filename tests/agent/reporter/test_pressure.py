@@ -12,7 +12,7 @@ from tests.agent.made import GIB, START, MadeStore, pod
 
 
 def crowded() -> Pressure:
-    """Of a node with pods that waited, pods that did not, one without a limit, and one that has left."""
+    """A node with pods that waited, pods that did not, one without a limit, and one that has left."""
     store = MadeStore()
     for kind, share in (("some", 0.4), ("full", 0.1)):
         store.put(f"psi_io_{kind}", NODE, START, [0.0, 2 * share] * 150)

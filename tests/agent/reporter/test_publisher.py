@@ -236,7 +236,7 @@ async def test_second_reporter_is_reported(
 
 
 async def test_own_reports_are_no_second_reporter(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What we sent is ours, though the answer was lost, and the manager's conditions are no report."""
+    """A sent report is ours though the response was lost; the manager's conditions are no report."""
     take, sent = stage.api.patch, 0
 
     async def patch(path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -259,7 +259,7 @@ async def test_own_reports_are_no_second_reporter(stage: Stage, monkeypatch: pyt
 
 
 class Over(Exception):  # noqa: N818 - not an error
-    """The play has come to its end."""
+    """The simulation has ended."""
 
 
 async def play(stage: Stage, end: float, at: dict[float, Callable[[], None]]) -> None:
@@ -321,7 +321,7 @@ async def test_half_an_hour_away(stage: Stage, caplog: pytest.LogCaptureFixture,
     assert "measuring goes on" in warning
     assert caplog.text.count("taken again, after 30m") == 1
     tries, predictions = counts
-    assert 30 <= tries <= (68 if error not in CHANGED else 98)  # these read the object anew, too
+    assert 30 <= tries <= (68 if error not in CHANGED else 98)  # these read the object again, too
     assert predictions >= 60  # each full report that is tried makes one, too
     assert float(stage.status["updateTime"]) >= START + 2100
     assert stage.publisher.report_status.problem == ""

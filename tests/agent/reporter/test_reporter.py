@@ -66,18 +66,18 @@ def times(found: Report) -> tuple[str | None, str | None]:
 
 
 def test_report_and_metrics_show_the_machine(parts: Parts) -> None:
-    """Its pods' usage, its classes, its prediction, what waited, and what is wrong."""
+    """The pods' usage, classes, prediction, pressure, and problems."""
     now, uid = parts.now + 1, parts.machine.uid("b1")
     waited = [Sample("psi_memory_some", uid, now, 0.25), Sample("psi_cpu_some", NODE, now, 0.5)]
     parts.pipeline.store.append(now, waited)
     parts.pipeline.failing["store"] = "cannot write agent.db: database or disk is full"
     policy = {"predictPolicy": {"coldStartPeriodSeconds": 0, "model": "max", "of": [{"model": "nsigma-v1"}]}}
-    result = parts.reports.full(now, specs.read(policy, DEFAULT), problems=["The spec is odd."])
+    result = parts.reports.full(now, specs.read(policy, DEFAULT), problems=["The spec is malformed."])
     (busy,) = (entry for entry in result.status["podsMetric"] if entry["name"] == uid)
     assert 250 <= milli(busy["podUsage"]["resources"]["cpu"]) <= 310
     assert busy["extensions"]["pressurePercent"] == {"memory": 25}
     message = result.status["conditions"][0]["message"]
-    assert "The spec is odd." in message
+    assert "The spec is malformed." in message
     assert "disk is full" in message
     assert result.prediction.policy.model == "max"
     prod = parts.value("usage", **{"class": "prod", "resource": "cpu"})
@@ -93,7 +93,7 @@ def test_report_bears_the_time_of_the_last_measurement(parts: Parts) -> None:
     assert times(parts.reports.full(parts.now, DEFAULT)) == fresh
     stuck = parts.reports.full(parts.now + 200, DEFAULT)
     assert (times(stuck), "nodeUsage" in stuck.status["nodeMetric"]) == (fresh, True)
-    later = parts.reports.full(parts.now + 1000, DEFAULT)  # nothing is in the window any more
+    later = parts.reports.full(parts.now + 1000, DEFAULT)  # the window is empty
     assert (times(later), later.status["nodeMetric"]["nodeUsage"]) == (fresh, {})
     assert later.status["conditions"][0]["reason"] == "NodeNotMeasured"
     fast = parts.reports.fast(parts.now + 1000, DEFAULT, later.prediction)
@@ -112,7 +112,7 @@ def test_prediction_without_training_ages_while_usage_stays_fresh(parts: Parts) 
 
 
 def test_unlisted_pods_are_prod(machine: RecordedMachine, tmp_path: Path) -> None:
-    """What runs and is on no list lowers what is reclaimable, and has its share of every peak."""
+    """Usage of unlisted pods lowers Reclaimable, and has its share of every peak."""
     reports, pipeline, _ = recorded_reports(machine, tmp_path, NoPods())
     result = reports.full(START + machine.now, DEFAULT)
     classes = {cls_["name"]: cls_ for cls_ in result.status["prediction"]["classes"]}
@@ -134,13 +134,13 @@ def test_pods_that_a_cluster_does_not_list_are_taken_in(
     machine: RecordedMachine, tmp_path: Path, source: str, kind: type
 ) -> None:
     arguments = ["--node-name", "n1", "--host-root", str(machine.live), "--data-dir", str(tmp_path)]
-    built = build(load([*arguments, "--pods-from", source], {}), cast("Any", object()))  # no server is asked yet
+    built = build(load([*arguments, "--pods-from", source], {}), cast("Any", object()))  # no request is sent yet
     assert type(built.pods) is kind
     built.pipeline.close(START)
 
 
 def test_policy_last_requested_stays_in_force(tmp_path: Path) -> None:
-    """A spec that is replaced by one without policy changes nothing, over a restart either; {} asks for the default."""
+    """A spec replaced by one without a policy changes nothing, also after a restart; {} means the default."""
 
     def model(reports: ReportBuilder, policy: dict[str, Any] | None) -> tuple[str | None, bool]:
         spec = replace(specs.read({} if policy is None else {"predictPolicy": policy}, DEFAULT), generation=1)
@@ -157,7 +157,7 @@ def test_policy_last_requested_stays_in_force(tmp_path: Path) -> None:
         assert model(reports, None) == ("sum-max", True)
         assert model(reports, {}) == (DEFAULTS.model, False)
         assert model(reports, None) == (DEFAULTS.model, False)
-    with unmeasured(tmp_path, mine) as (reports, _):  # what was the default before is none that was asked for
+    with unmeasured(tmp_path, mine) as (reports, _):  # the former default was not requested
         assert model(reports, None) == ("recent-max", False)
         assert model(reports, {"model": "nobodys"}) == ("recent-max", False)
 
@@ -174,7 +174,7 @@ def test_node_never_measured_has_no_time_and_the_reason(tmp_path: Path) -> None:
 
 
 def test_no_report_is_made_while_pods_are_being_listed(tmp_path: Path) -> None:
-    """When they cannot be, that is what is reported."""
+    """Otherwise the report has the failure."""
     with unmeasured(tmp_path) as (reports, pods):
         pods.synced = False
         with pytest.raises(RuntimeError, match="not listed yet"):

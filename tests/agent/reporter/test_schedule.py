@@ -11,7 +11,7 @@ MIB = 1 << 20
 
 
 def test_thousand_nodes_spread() -> None:
-    """Of a thousand nodes that come back at the same moment, hardly more than their share reports in any second."""
+    """Of a thousand nodes that return at once, hardly more than their share report in any second."""
     waits = [until_next(1_700_000_000.0, 60.0, phase_of(f"node-{number}")) for number in range(1000)]
     assert all(30 <= wait < 90 for wait in waits)
     assert max(sum(second <= wait < second + 1 for wait in waits) for second in range(30, 90)) <= 34  # 16.7 on average
@@ -68,7 +68,7 @@ PATIENT = replace(DEFAULTS, resource_diff_threshold_percent=20, force_update_int
         (moved(1050), 0.0, False),
         (moved(1051), 0.0, True),
         (replace(PREDICTION, prod_peak={"cpu": 530}), 0.0, True),
-        (replace(PREDICTION, reclaimable={"cpu": 1000}), 0.0, True),  # memory cannot be judged any more
+        (replace(PREDICTION, reclaimable={"cpu": 1000}), 0.0, True),  # memory is unknown now
         (replace(PREDICTION, policy=PATIENT), 0.0, True),
         (replace(PREDICTION, problem="there is no model 'x'"), 0.0, True),
         (replace(PREDICTION, readiness=READY._replace(ready=False)), 0.0, True),

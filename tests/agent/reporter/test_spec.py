@@ -21,7 +21,7 @@ DEFAULT = {
         ({}, DEFAULT),
         ({"reportIntervalSeconds": 180}, {**DEFAULT, "reportIntervalSeconds": 180}),
         ({"nodeAggregatePolicy": {"durations": []}}, DEFAULT),
-        (  # written as Go writes them; what is none stays as it is, to be named
+        (  # written as Go writes them; other texts stay unchanged, to be reported
             {"nodeAggregatePolicy": {"durations": ["1m", "90s", "soon"]}},
             {**DEFAULT, "nodeAggregatePolicy": {"durations": ["1m0s", "1m30s", "soon"]}},
         ),

@@ -46,7 +46,7 @@ def busy() -> MadeStore:
     ("policy", "memory"), [(WITHOUT_PAGE_CACHE, 150.0), (WITH_PAGE_CACHE, 1500.0), (WITH_HOT_PAGE_CACHE, 150.0)]
 )
 def test_usages_are_means_of_the_window(policy: str, memory: float) -> None:
-    """Node and pods with page cache when asked for; hot pages are not measured. System and classes always without."""
+    """Node and pods include page cache if configured, and never hot pages. System and classes never include it."""
     result = measured(busy(), memory_policy=policy)
     assert result.node == pytest.approx({CPU: 1.5, MEMORY: memory})
     assert result.pods["a"] == pytest.approx({CPU: 1.0, MEMORY: memory / 1.5})
@@ -107,7 +107,7 @@ def test_time_is_that_of_the_resource_that_is_behind(memory: list[float], at: in
 
 
 def test_long_windows_are_answered_from_minutes(tmp_path: Path) -> None:
-    """A window that reaches further back than samples are kept is neither empty nor cut off."""
+    """A window that reaches further back than samples are kept is not empty or cut off."""
     with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=60, raw_seconds=FOUR_HOURS)) as store:
         for number in range(26 * 360):
             now = START + number * 10.0

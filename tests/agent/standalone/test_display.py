@@ -112,7 +112,7 @@ async def test_report_that_cannot_be_made_is_an_error_once_and_else_tried_again(
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_programs_get_escapes(display: Display, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    """The NodeMetric holds no control character or mark of direction, and reads back as it is."""
+    """The NodeMetric has no control character or mark of direction, and reads back unchanged."""
     hostile = {"name": "\x1b[2Jcart\nFORGED\u202e\x9b31m"}
     monkeypatch.setattr(Display, "node_metric", lambda _self: hostile)
     text = getattr(display, form)()

@@ -53,7 +53,7 @@ def test_used_is_the_mean_of_the_last_seconds_and_peaks_are_the_models() -> None
 
 
 def test_requests_are_reclaimable_and_none_is_nothing() -> None:
-    """A pod that names its request shows what of it stays free: 1 core - 0.5."""
+    """A pod with a request shows its unused part: 1 core - 0.5."""
     view, _ = seen()
     assert row(view.classes, "prod").reclaimable == {CPU: 0.0, MEMORY: 0.0}
     assert row(view.pods, "shop/web").reclaimable == {}
@@ -113,7 +113,7 @@ def test_table_fits_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("shown", "text"),
     [
-        (size(None), "-"),  # what is unknown is no zero
+        (size(None), "-"),  # unknown is not zero
         (size(0.0), "0"),
         (size(900), "900"),
         (size(1 << 20), "1.0Mi"),

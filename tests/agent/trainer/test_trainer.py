@@ -105,7 +105,7 @@ def test_ended_pod_makes_no_hole() -> None:
 
 
 def test_replacement_inherits_history() -> None:
-    """A new pod of a known workload starts with what the old one taught, evidence included."""
+    """A new pod of a known workload starts with the old pod's history, evidence included."""
     node, old, new = machine(), pod("old", workload="shop/cart"), pod("new", workload="shop/cart")
     node.rounds(100, {"old": 2.0}, [old])
     node.rounds(1, {"new": 1.0}, [new])
@@ -170,7 +170,7 @@ def test_damaged_checkpoint_is_refused_and_the_trainer_stays_usable(damage: str)
 
 @pytest.mark.parametrize("years", [-53, 77])
 def test_wrong_clock_over_restarts_loses_no_windows(years: int) -> None:
-    """Saves and restarts under a clock far off delete nothing for good: not of pods, workloads, nor of heirs."""
+    """Saves and restarts under a wrong clock delete no history for good: of pods, workloads or heirs."""
     node, old, young = machine(), pod("old", workload="shop/cart"), pod("young", workload="shop/till")
     node.rounds(130, {"old": 2.0, "young": 3.0}, [old, young])
     node.rounds(20, {"young": 3.0}, [young])

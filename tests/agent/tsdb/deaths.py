@@ -1,4 +1,4 @@
-"""Kills a writing process again and again, and looks at what it left behind: for the tests and for `make soak`."""
+"""Kills a writing process repeatedly, and checks its database: for the tests and for `make soak`."""
 
 import contextlib
 import dataclasses
@@ -37,7 +37,7 @@ class Nursery:
                 process.kill()
 
     def live_and_die(self, order: Order, seconds: float = 0.0) -> list[str]:
-        """Let a child live for a while, or until it kills itself; answers what it said."""
+        """Let a child live for a while, or until it kills itself; return its output."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(dataclasses.asdict(order)) + "\n")
         self._process.stdin.flush()
@@ -75,7 +75,7 @@ def die(nursery: Nursery, order: Order, seconds: float) -> str:
     """Let one child live and die.
 
     Returns:
-        What it found wrong in what the one before it had left; empty when nothing.
+        Its findings in the database of the run before; empty without any.
     """
     said = nursery.live_and_die(order, seconds)
     wrong = [line for line in said if line.startswith("bad")]

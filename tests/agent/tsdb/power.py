@@ -1,8 +1,8 @@
-"""A disk that forgets what was never flushed: SQLite writes through it, and the power may fail at any moment.
+"""A disk that loses unflushed pages: SQLite writes through it, and the power may fail at any moment.
 
-SQLite reaches files through a table of functions, its VFS. Ours is the system's with three of them watched: what is
-written is pending until the file is flushed, and a failure of the power leaves what was flushed before and any part of
-what is pending. Linux promises no more than that.
+SQLite reaches files through a table of functions, its VFS. Ours is the system's with three of them wrapped: data
+written is pending until the file is flushed, and a power failure leaves the flushed data and any part of
+the pending data. Linux promises no more than that.
 """
 
 import _sqlite3
@@ -52,11 +52,11 @@ class _Vfs(ctypes.Structure):
 
 
 class Disk:
-    """What is on the disk for certain, and what is only on its way there, by path."""
+    """Flushed and pending data, by path."""
 
     def __init__(self) -> None:
         self.flushes = 0
-        """How often a file was flushed."""
+        """The number of flushes of a file."""
         self._safe: dict[str, bytearray] = {}
         self._pending: dict[str, list[tuple[int, bytes | None]]] = {}  # offset and content; a new length without one
 
@@ -75,7 +75,7 @@ class Disk:
         self._pending.pop(path, None)
 
     def fail(self, folder: Path, chance: random.Random, share: float) -> None:
-        """Leave in a folder what a failure of the power would leave at this moment, with a share of what is pending."""
+        """Leave in a folder the state after a power failure at this moment, with a share of the pending data."""
         for path in self._safe.keys() | self._pending.keys():
             if path.endswith("-shm") or not Path(path).exists():  # the one is rebuilt, the other was deleted
                 continue

@@ -12,7 +12,7 @@ SETTINGS = StoreSettings(block_ticks=10, memory_ticks=30)
 STEP = 60.0
 AT_A_TIME, TICKS, RECENT = 10, 1000, 10 + 60
 DEPARTED = AT_A_TIME * (TICKS - RECENT)
-"""Pods that have left the recent ticks for certain: a page of them, and what is not compressed yet."""
+"""Pods that have surely left the recent ticks: a page of them, and uncompressed ones."""
 KIB = 1 << 10
 
 

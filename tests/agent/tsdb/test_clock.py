@@ -19,7 +19,7 @@ HOUR, YEAR = 3600.0, 365 * 86400.0
 
 @pytest.fixture(params=["memory", "blocks", "restart"])
 def settled(request: pytest.FixtureRequest, tmp_path: Path) -> "Settled":
-    """Where the samples are when they are asked for: just recorded, compressed, or read from the file again."""
+    """The place of the samples at the query: just recorded, compressed, or read from the file again."""
     return Settled(request.param, tmp_path / "t.db")
 
 
@@ -74,7 +74,7 @@ def test_leap_forward_is_a_gap_and_what_was_before_stays(settled: Settled) -> No
 
 @pytest.mark.parametrize("wrong", [0.0, START + 10 * YEAR])
 def test_wrong_by_years_for_a_while(settled: Settled, wrong: float) -> None:
-    """A machine that wakes up in 1970, or ten years ahead, hides and mixes nothing once its clock is right."""
+    """A machine whose clock starts in 1970, or ten years ahead, hides and mixes no samples once its clock is right."""
     fill(settled.store, 200)
     fill(settled.store, 100, start=wrong)
     fill(settled.store, 200, start=START + 300)
@@ -126,7 +126,7 @@ def _clock(steps: list[tuple[float, int]]) -> Iterator[float]:
 @settings(max_examples=40)
 @given(STEPS)
 def test_any_clock(steps: list[tuple[float, int]]) -> None:
-    """Whatever the clock does, a window is what is left of a tape on which later recordings went over earlier ones."""
+    """For any clock, a window has the samples that later recordings did not overwrite."""
     tape: list[list[tuple[float, float]]] = []
     with Tsdb.in_memory(StoreSettings(block_ticks=15, memory_ticks=10**4)) as store:
         last = -1e18

@@ -84,7 +84,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("what", UNUSABLE)
 def test_unusable_is_set_aside(tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture) -> None:
-    """What cannot be used is kept under a new name, in one clear line, is counted, and work goes on."""
+    """A damaged database is renamed, logged in one line and counted, and work goes on."""
     path = tmp_path / "t.db"
     make, name = UNUSABLE[what]
     make(path)
@@ -203,7 +203,7 @@ def test_lost_log_tail_costs_the_tail(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [("query", "cpu", "--points"), ("query", "cpu"), ("export", "--metric", "cpu")])
 def test_damage_is_counted_once(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    """A chunk that cannot be read is one, however often `headroom-agent db` had to look at it."""
+    """An unreadable chunk counts once, however often `headroom-agent db` reads it."""
     with Tsdb.open(tmp_path / "agent.db", StoreSettings(block_ticks=60)) as store:
         finish(store, fill(store, 400, maintain=False))
     with sqlite3.connect(tmp_path / "agent.db") as file:

@@ -110,7 +110,7 @@ def test_pods_that_left_in_an_outage_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_full_disk_at_start(tmp_path: Path) -> None:
-    """A database that cannot be made for want of room is one line, and a store in memory does everything meanwhile."""
+    """A database that cannot be created on a full disk is one log line, and a store in memory replaces it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:
@@ -132,7 +132,7 @@ def test_full_disk_at_start(tmp_path: Path) -> None:
 
 
 def test_deleted_file_is_made_again(tmp_path: Path) -> None:
-    """A database that is deleted under a running agent begins anew with what memory holds, when that is noticed."""
+    """A database deleted under a running agent is recreated from memory once that is noticed."""
     folder = tmp_path / "data"
     with Tsdb.open(folder / "t.db", SMALL) as store:
         fill(store, 30)
@@ -187,7 +187,7 @@ def database_file(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_real_volume_fills_up(database_file: Path) -> None:
-    """On a volume that another program fills samples wait in memory; when there is room again they are written."""
+    """On a volume that another program fills samples wait in memory; when space is free they are written."""
     with Tsdb.open(database_file / "t.db", SMALL) as store:
         fill(store, 50)
         hog = database_file / "hog"

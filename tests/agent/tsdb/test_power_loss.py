@@ -1,4 +1,4 @@
-"""The power fails: what the store promised is there, whichever of the unflushed pages the disk had written."""
+"""After a power failure acknowledged data is there, whichever unflushed pages the disk has written."""
 
 import random
 from pathlib import Path
@@ -24,7 +24,7 @@ def _tick(number: int) -> list[Sample]:
 
 
 def _left(folder: Path) -> tuple[int, int]:
-    """The last tick and what was learned, of a database that must be sound and without a hole."""
+    """The last tick and the checkpoint of a database that must be sound and without a hole."""
     with Tsdb.open(folder / "t.db", SETTINGS) as store:
         assert store.size().set_aside == 0, "the file had to be set aside"
         result = store.window(CPU, "node", START - 1, START + TICKS)

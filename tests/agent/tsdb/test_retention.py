@@ -139,7 +139,7 @@ def test_samples_dated_far_ahead_do_not_stay_for_ever(tmp_path: Path) -> None:
     ],
 )
 def test_clock_needs_a_day(blocks: list[tuple[float, float]], expected: float | None) -> None:
-    """A clock ages things only as far as a day of recording stands behind it."""
+    """A clock ages data only as far as a day of recording confirms it."""
     starts, ends = np.array(blocks, dtype=float).reshape(-1, 2).T
     lengths = ends - starts
     since = np.cumsum(lengths[::-1])[::-1] - lengths

@@ -27,7 +27,7 @@ def test_windows_are_by_entity(tmp_path: Path) -> None:
         store.append(START, samples(START, entities=("gone",)))
         store.append(START + 1, samples(START + 1, entities=("a", "b")))
         assert set(store.windows(CPU, START, START + 1)) == {"a", "b"}
-        assert len(store.window(CPU, "nobody", 0, START + 9)) == 0
+        assert len(store.window(CPU, "absent", 0, START + 9)) == 0
         assert store.windows("nothing", 0, START + 9) == {}
 
 

@@ -16,7 +16,7 @@ def samples(now: float, cpu: float = 0.5, entities: tuple[str, ...] = ("node", "
 
 
 def fill(store: Tsdb, ticks: int, start: float = START, *, step: float = 1.0, maintain: bool = True) -> float:
-    """Append ticks whose CPU counts up by a milli-core a tick; returns the time of the last."""
+    """Append ticks whose CPU counts up by a milli-core a tick; return the time of the last."""
     now = start
     for number in range(ticks):
         now = start + number * step

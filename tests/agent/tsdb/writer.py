@@ -1,7 +1,7 @@
 """A process whose children write to a database until they are killed: `python -m tests.agent.tsdb.writer`.
 
 It imports everything once and forks a child per order, so that two hundred deaths take seconds. An order is a line of
-JSON on its standard input; what it and its children say are lines on its standard output:
+JSON on its standard input; it and its children print lines on standard output:
 
     pid N       a child began
     ok N        the child opened the database, found nothing wrong, and goes on after tick N (-1: there was none)
@@ -9,7 +9,7 @@ JSON on its standard input; what it and its children say are lines on its standa
     dead        it was killed
 
 A child opens the database that the one before it left, checks every series, and then appends ticks as fast as it can,
-with everything that the agent does beside it: upkeep between ticks, checkpoints of what was learned, and the
+with the agent's other work: maintenance between ticks, checkpoints, and the
 write-ahead log moved into the file by a thread.
 """
 
@@ -57,7 +57,7 @@ MOMENTS = {
     "learned": "INSERT INTO checkpoints",
     "checkpoint": "",
 }
-"""What a database does, by a statement that belongs to it. The log is moved by a connection of its own."""
+"""The steps of a database, by a statement that belongs to each. The log is moved by a connection of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Order:
 
 
 class Progress:
-    """What a child did so far, in memory that outlives it: ticks begun, ticks acknowledged, learned, killed itself."""
+    """A child's progress, in memory that outlives it: ticks begun, ticks acknowledged, checkpoints, killed itself."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / "progress"
@@ -97,7 +97,7 @@ def has(entity: str, number: int) -> bool:
 
 
 def value(metric: str, entity: str, number: int) -> float:
-    """What a series has in a tick: a whole number of steps, different everywhere."""
+    """The value of a series in a tick: a whole number of steps, different everywhere."""
     mixed = (number * 2_654_435_761 + ENTITIES.index(entity) * 97) % 100_003
     return mixed / 10_000 if metric == CPU else mixed * 4096.0
 
@@ -140,7 +140,7 @@ def _differs(metric: str, entity: str, times: Floats, values: Floats, last: int,
 
 
 def write(order: Order) -> None:
-    """The child: check what is there, go on writing, never return."""
+    """The child: check the database, go on writing, never return."""
     parent = os.getppid()
     faulthandler.dump_traceback_later(_LONG_LIFE_SECONDS)  # says where it hangs
     folder = Path(order.folder)

@@ -25,13 +25,13 @@ def test_bad_cpu_lists(text: str) -> None:
 
 
 def test_absent_fields_are_fine() -> None:
-    """What is absent, null, or read by nobody is not judged."""
+    """Absent, null and unread fields are not checked."""
     check_node({})
     check_node({"metadata": None, "spec": {"podCIDR": 5}})
 
 
 def test_wrong_node_is_named() -> None:
-    """A Node's amounts must be a map; what is in it is for the reader to judge."""
+    """A Node's amounts must be a map; the reader checks its content."""
     check_node({"status": {"capacity": {"cpu": []}}})
     with pytest.raises(CodecError, match=r"status\.allocatable: must be an object"):
         check_node({"status": {"allocatable": [1]}})

@@ -56,12 +56,12 @@ def _steps(sidecars: int) -> int:
 
 
 def test_sidecars_are_added_up_once() -> None:
-    """Ten times as many sidecars take ten times as long, not a hundred times: anybody may create such a pod."""
+    """Ten times as many sidecars take ten times as long, not a hundred times: any user may create such a pod."""
     assert _steps(300) < 15 * _steps(30)
 
 
 def test_only_what_is_asked_about_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks about CPU alone does not read thousands of other amounts, wherever a pod has them."""
+    """A caller that reads CPU alone does not read thousands of other amounts, wherever a pod has them."""
     many = {"cpu": "1", **{f"a.b/{index}": "1" for index in range(1000)}}
     read: list[object] = []
 
@@ -96,7 +96,7 @@ def test_overhead_needs_a_limit() -> None:
 
 
 def test_absent_is_not_zero() -> None:
-    """A resource that nobody requests is absent; one requested as 0 is 0."""
+    """A resource without a request is absent; a request of 0 is 0."""
     assert _requests(containers=[_container({"cpu": "0"})]) == {"cpu": 0}
     assert pods.pod_requests({}) == {}
     assert pods.pod_limits({"spec": None}) == {}
@@ -118,7 +118,7 @@ containers = st.lists(
 
 @given(containers, containers, amounts)
 def test_requests_cover_every_phase(main: list[Any], init: list[Any], overhead: dict[str, int]) -> None:
-    """What is set aside is enough for all containers with all sidecars, and for every init container."""
+    """The reserved amount is enough for all containers with all sidecars, and for every init container."""
     result = pods.pod_requests({"spec": {"containers": main, "initContainers": init, "overhead": overhead}})
     running = main + [container for container in init if "restartPolicy" in container]
     for name, amount in result.items():
@@ -145,7 +145,7 @@ MIRROR = {"kubernetes.io/config.mirror": "h", "kubernetes.io/config.hash": "h", 
 
 
 def test_mirror_runs_under_hash() -> None:
-    """A static pod's cgroup bears the config hash: kubelet lists it under that uid, and its mirror names it."""
+    """A static pod's cgroup has the config hash: kubelet lists it under that uid, and its mirror names it."""
     mirror, static = _mirror(MIRROR, OWN_NODE), {"metadata": {"uid": "h", "annotations": {"kubernetes.io/x": "h"}}}
     assert [pods.cgroup_uid(pod) for pod in (mirror, static)] == ["h", "h"]
     assert [pods.is_mirror_pod(pod) for pod in (mirror, static)] == [True, False]
@@ -160,13 +160,13 @@ def test_mirror_runs_under_hash() -> None:
         _mirror(MIRROR),
         _mirror(MIRROR, {**OWN_NODE, "kind": "ReplicaSet"}),
         _mirror(MIRROR, {**OWN_NODE, "name": "n2"}),  # another node's
-        _mirror(MIRROR, {**OWN_NODE, "apiVersion": "tenant.example/v1"}),  # a kind of somebody else's
+        _mirror(MIRROR, {**OWN_NODE, "apiVersion": "tenant.example/v1"}),  # a foreign kind
         _mirror(MIRROR, {**OWN_NODE, "name": None}, node=None),
         _mirror({**MIRROR, "kubernetes.io/config.mirror": ""}, OWN_NODE),
     ],
 )
 def test_annotations_are_no_mirror(pod: dict[str, Any]) -> None:
-    """Whatever annotations a pod bears, it runs under its own uid unless its node owns it as a mirror."""
+    """A pod runs under its own uid unless its node owns it as a mirror, whatever its annotations."""
     assert pods.cgroup_uid(pod) == "u"
     assert not pods.is_mirror_pod(pod)
 
@@ -208,7 +208,7 @@ def _knative(revision: str, digest: str) -> dict[str, Any]:
         (_owned("ReplicationController", "cart-2-3", labels=CONFIG), "shop/ReplicationController/cart-2-3"),
         (_knative("hello-00001", "7f9"), "shop/Configuration/hello"),
         (_knative("hello-00002", "8c4"), "shop/Configuration/hello"),
-        (_knative("hello-green", "8c4"), "shop/Configuration/hello"),  # a revision that somebody has named
+        (_knative("hello-green", "8c4"), "shop/Configuration/hello"),  # a revision with a name of its own
         (
             _owned("ReplicaSet", "hello-7f9", labels={**_knative("x", "7f9")["metadata"]["labels"]}),
             "shop/ReplicaSet/hello",

@@ -1,4 +1,4 @@
-"""Pods that are resized in place: what is set aside for them, and what they can count on."""
+"""Pods resized in place: their reserved and granted amounts."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ def _amounts(cpu: str | None) -> Json:
     return {} if cpu is None else {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}
 
 
-def resized(asked: str | None, promised: str | None, has: str | None, **status: Any) -> Json:  # noqa: ANN401 - of a pod
-    """A pod of one container; `has` None: its status says nothing about what is in effect."""
+def resized(requested: str | None, promised: str | None, has: str | None, **status: Any) -> Json:  # noqa: ANN401 - of a pod
+    """A pod of one container; `has` None: its status has no amounts in effect."""
     cached: Json = {"name": "main"}
     if has is not None:
         cached["resources"] = _amounts(has)
@@ -32,7 +32,7 @@ def resized(asked: str | None, promised: str | None, has: str | None, **status: 
         cached["allocatedResources"] = {"cpu": promised}
     return {
         "metadata": {"uid": "u", "namespace": "shop", "name": "cart"},
-        "spec": {"nodeName": "n1", "containers": [{"name": "main", "resources": _amounts(asked)}]},
+        "spec": {"nodeName": "n1", "containers": [{"name": "main", "resources": _amounts(requested)}]},
         "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "containerStatuses": [cached], **status},
     }
 
@@ -53,14 +53,14 @@ def resized(asked: str | None, promised: str | None, has: str | None, **status: 
     ],
 )
 def test_resizes_count(pod: Json, reserved_requests: int, granted: int) -> None:
-    """The largest amount is set aside, the smallest is granted; what is infeasible is never set aside."""
+    """The largest amount is reserved, the smallest is granted; an infeasible amount is never reserved."""
     views = {view: pod_requests(pod, view)["cpu"] * 1000 for view in Resize}
     assert views == {Resize.SET_ASIDE: reserved_requests, Resize.GRANTED: granted}
     assert charge_of(pod)["cpu"] == reserved_requests
 
 
 def test_everybody_counts_so() -> None:
-    """64 cores asked for on a node that can give 2: agent, manager, quotas and both load plugins count 2."""
+    """64 cores requested on a node that can give 2: agent, manager, quotas and both load plugins count 2."""
     pod = resized("64", "2", "2", **INFEASIBLE)
     rules = LoadRules()
     assert (pod_ref(pod).requests, pod_ref(pod).limits) == ({"cpu": 2000}, {"cpu": 2000})
@@ -69,8 +69,8 @@ def test_everybody_counts_so() -> None:
     assert estimate_vector(pod, rules)[rules.resources.index("cpu")] == 1700
     assert (pod_totals(pod, "requests")[0], pod_totals(pod, "limits")[0]) == (2000, 2000)
     pending = resized("64", "2", "2", **DEFERRED)
-    assert pod_ref(pending).requests == {"cpu": 2000}  # what is reclaimed of it
-    assert PodInputs.from_object(pending).requests.cpu == 64000  # what nobody else may take
+    assert pod_ref(pending).requests == {"cpu": 2000}  # the reclaimable part
+    assert PodInputs.from_object(pending).requests.cpu == 64000  # reserved for it
 
 
 def test_request_that_was_never_granted() -> None:
@@ -79,7 +79,7 @@ def test_request_that_was_never_granted() -> None:
     pod["status"]["containerStatuses"] = [{"name": "main", "allocatedResources": {"memory": "1Gi"}, "resources": {}}]
     pod["spec"]["containers"][0]["resources"]["requests"] |= {"example.com/gpu": "1", "memory": "1Gi"}
     assert pod_requests(pod, Resize.GRANTED) == {"memory": 1 << 30, "example.com/gpu": 1}
-    assert pod_limits(pod, Resize.GRANTED) == {"cpu": 64}  # no limit in effect stands against the one asked for
+    assert pod_limits(pod, Resize.GRANTED) == {"cpu": 64}  # no limit in effect contradicts the requested one
 
 
 def test_sidecars_and_init_containers() -> None:
@@ -91,7 +91,7 @@ def test_sidecars_and_init_containers() -> None:
 
 
 def test_pods_as_a_whole() -> None:
-    """What the pod as a whole asks for is counted as it is granted to the pod, not to its containers."""
+    """A pod-level request counts as granted to the pod, not to its containers."""
     pod = resized("1", "1", "1", resources=_amounts("2"), allocatedResources={"cpu": "2"}, **INFEASIBLE)
     pod["spec"]["resources"] = _amounts("64")
     for view in Resize:
@@ -110,11 +110,11 @@ _cpu = st.sampled_from([None, "0", "500m", "1", "2", "2000m", "64"])
 
 
 @given(_cpu, _cpu, _cpu, st.sampled_from([{}, INFEASIBLE, DEFERRED]))
-def test_granted_is_the_least(asked: str | None, promised: str | None, has: str | None, pending: Json) -> None:
-    """What is granted is never above what is asked for, promised, in effect, or set aside."""
-    pod = resized(asked, promised, has, **pending)
+def test_granted_is_the_least(requested: str | None, promised: str | None, has: str | None, pending: Json) -> None:
+    """The granted amount is never above the requested, promised, effective or reserved amount."""
+    pod = resized(requested, promised, has, **pending)
     granted = pod_requests(pod, Resize.GRANTED).get("cpu", 0)
-    for amount in (asked, promised, has):
+    for amount in (requested, promised, has):
         assert amount is None or granted <= pod_requests(resized(amount, None, None))["cpu"]
     assert granted <= pod_requests(pod).get("cpu", granted)
 

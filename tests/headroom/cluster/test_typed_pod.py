@@ -1,4 +1,4 @@
-"""What is read of a pod: known fields of known types, within bounds; of a bound pod beyond them its numbers."""
+"""Decoded fields of a pod: known fields of known types, within bounds; of a bound pod beyond them its numbers."""
 
 import json
 from contextlib import suppress

@@ -77,7 +77,7 @@ def connection(server: str, token: str | None = None) -> Connection:
 
 
 def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Reply:  # noqa: ANN401
-    """A JSON answer; a str is sent as it is."""
+    """A JSON answer; a str is sent unchanged."""
 
     async def reply(_request: web.Request) -> web.StreamResponse:
         text = body if isinstance(body, str) else json.dumps(body)

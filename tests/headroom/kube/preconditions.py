@@ -1,4 +1,4 @@
-"""What a write may say about the object that it means, judged as the API server does; for fakes of it."""
+"""Preconditions of writes, checked as the API server does; for fakes of it."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -28,7 +28,7 @@ async def test_pages_become_one_list(fake: Fake) -> None:
 
 
 async def test_expired_page_begins_anew(fake: Fake) -> None:
-    """When the moment of the pages has expired, everything is read anew, as of one later moment, in larger pages."""
+    """When the pages' resourceVersion has expired, the list starts again at a later one, in larger pages."""
     server, api = fake
     server.add("list", listed("7", "a", proceed="more"), refused(410, "Expired"), listed("9", "b", "c"))
     items, version = await api.list(PATH)
@@ -96,7 +96,7 @@ async def test_first_page_gone_is_an_error(fake: Fake) -> None:
     ],
 )
 async def test_patch_content_types(fake: Fake, content_type: str, body: Any) -> None:  # noqa: ANN401
-    """A patch is sent as what it is, with its parameters."""
+    """A patch is sent with its content type and parameters."""
     server, api = fake
     server.add("PATCH", answer({"done": True}))
     assert await api.patch(f"{PATH}/a", body, content_type, {"fieldManager": "me"}) == {"done": True}
@@ -106,7 +106,7 @@ async def test_patch_content_types(fake: Fake, content_type: str, body: Any) -> 
 
 
 async def test_any_text_can_be_applied(fake: Fake) -> None:
-    """What is applied is read as YAML: no half of a character is escaped, and nothing unprintable stands there raw."""
+    """An apply body is read as YAML: no half of a character is escaped, and no unprintable character is raw."""
     server, api = fake
     server.add("PATCH", answer({}))
     body = {"metadata": {"name": "😀 ä \x1b\x7f\x85\u2028\ufeff"}}
@@ -116,7 +116,7 @@ async def test_any_text_can_be_applied(fake: Fake) -> None:
 
 
 async def test_metadata_alone(fake: Fake) -> None:
-    """Only the metadata is asked for, and only that is handed out."""
+    """Only metadata is requested and returned."""
     server, api = fake
     server.add("list", answer({"kind": "PartialObjectMetadata", "metadata": {"generation": 7}}))
     assert await api.metadata(PATH) == {"generation": 7}
@@ -124,7 +124,7 @@ async def test_metadata_alone(fake: Fake) -> None:
 
 
 async def test_clock_of_the_server_is_known(fake: Fake) -> None:
-    """How far our clock is ahead follows from the time of an answer; an odd time changes nothing."""
+    """How far our clock is ahead follows from a response's time; a malformed time changes nothing."""
     server, api = fake
     assert api.ahead_seconds == 0.0
     an_hour_ago = format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True)
@@ -160,7 +160,7 @@ async def test_refusal_without_status_object(fake: Fake, body: str) -> None:
 
 @pytest.mark.parametrize(("status", "header", "after"), [(429, "3", 3), (503, None, None), (500, "x", None)])
 async def test_overload_is_unavailable(fake: Fake, status: int, header: str | None, after: float | None) -> None:
-    """429 and 5xx are states that pass, with the wait that the server asks for."""
+    """429 and 5xx are transient states, with the server's wait."""
     server, api = fake
     server.add("list", refused(status, "", "busy", **({"Retry-After": header} if header else {})))
     with pytest.raises(ApiUnavailable, match=f"answers {status}: busy") as caught:
@@ -178,7 +178,7 @@ async def test_nobody_listens(unused_tcp_port: int) -> None:
 
 
 async def test_no_tls_where_expected(fake: Fake) -> None:
-    """A server that speaks no TLS is unavailable, with what the handshake said and the same words each time."""
+    """A server without TLS is unavailable, with the handshake's error in the same words each time."""
     url = fake[1].connection.server.replace("http://", "https://")
     said = set()
     for _ in range(2):
@@ -213,7 +213,7 @@ async def test_cut_answer_is_unavailable(fake: Fake) -> None:
 
 @pytest.mark.parametrize("body", ["<html>", "[]", "3", ""])
 async def test_other_answers_are_named(fake: Fake, body: str) -> None:
-    """An answer that is no JSON object is called what it is."""
+    """A response that is no JSON object is reported as such."""
     server, api = fake
     server.add("list", answer(body))
     with pytest.raises(ApiUnavailable, match="does not answer like an API server"):
@@ -268,7 +268,7 @@ async def test_proxy_is_ignored_on_loopback(fake: Fake, monkeypatch: pytest.Monk
 
 
 async def test_guard_stops_writes(fake: Fake) -> None:
-    """Who may not write any more still reads; a write does not leave, or ends in the time that is left."""
+    """A replica that may not write still reads; a write is not sent, or ends in the time left."""
     server, api = fake
     left = [float("inf")]
 
@@ -302,7 +302,7 @@ async def test_guard_stops_writes(fake: Fake) -> None:
 
 
 async def test_pages_are_told(fake: Fake) -> None:
-    """Each page is told with how many there are so far, and in all as far as the server says; the last is complete."""
+    """Each page is reported with the objects so far, and the total if the server states it; the last is complete."""
     texts: list[tuple[str, int, int | None]] = []
     server, api = fake
     server.add(

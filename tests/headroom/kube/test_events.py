@@ -55,7 +55,7 @@ async def test_repetition_is_counted(fake: Fake) -> None:
 
 
 async def test_vanished_event_is_written_again(fake: Fake) -> None:
-    """An event that has expired on the server, or was last told an hour ago, is written anew."""
+    """An event that has expired on the server, or was last recorded an hour ago, is created again."""
     server, api = fake
     clock = Clock(START)
     recorder = EventRecorder(api, "headroom-manager", clock)
@@ -68,7 +68,7 @@ async def test_vanished_event_is_written_again(fake: Fake) -> None:
 
 
 async def test_refused_event_is_tried_again(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
-    """An event that the server refuses fails nobody, is logged once, and is tried a few times more."""
+    """An event that the server rejects raises nothing, is logged once, and is retried a few times."""
     server, api = fake
     caplog.set_level(logging.WARNING)
     clock = Clock(START)
@@ -86,7 +86,7 @@ async def test_refused_event_is_tried_again(fake: Fake, caplog: pytest.LogCaptur
 
 
 async def test_event_outlives_an_outage(fake: Fake) -> None:
-    """While the server is away events wait, without a request each; then they come in the order they happened."""
+    """While the server is away events wait, without a request each; then they are sent in order."""
     server, api = fake
     clock = Clock(START)
     recorder = EventRecorder(api, "headroom-manager", clock)
@@ -135,7 +135,7 @@ async def test_what_waits_is_bounded(fake: Fake, monkeypatch: pytest.MonkeyPatch
 
 
 async def test_other_replica_counts_on(fake: Fake) -> None:
-    """Whoever says the same again, after a restart or as another replica, counts on the first event."""
+    """A repeated event, after a restart or by another replica, counts on the first event."""
     server, api = fake
     clock = Clock(START)
     server.add("POST", answer({}), refused(409, "AlreadyExists"))

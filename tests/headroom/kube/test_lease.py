@@ -15,14 +15,14 @@ SETTINGS = LeaderSettings(enabled=True, retry_seconds=0.001)
 
 
 class Replica:
-    """A replica in an election, and how often it was told that it leads, or no longer."""
+    """A replica in an election, with a count of its changes of leadership."""
 
     def __init__(self, api: FakeApi, name: str, clock: Clock, settings: LeaderSettings = SETTINGS) -> None:
-        self.told = 0
+        self.changes = 0
         self.leadership = LeaderElector(cast("ApiServer", api), LEASE, name, settings, clock, self._tell)
 
     def _tell(self) -> None:
-        self.told += 1
+        self.changes += 1
 
     async def try_once(self) -> bool:
         task = asyncio.create_task(self.leadership.run())
@@ -46,14 +46,14 @@ async def test_first_replica_leads(api: FakeApi, clock: Clock) -> None:
     """The first one creates the Lease and leads; the second one waits."""
     first, second = Replica(api, "a", clock), Replica(api, "b", clock)
     assert await first.try_once()
-    assert first.told == 1
+    assert first.changes == 1
     assert not await second.try_once()
     spec = api.objects[PATH]["spec"]
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("a", 10)
 
 
 async def test_silent_leader_is_replaced(api: FakeApi, clock: Clock) -> None:
-    """A Lease that nobody renews for its duration, by our own clock, changes hands."""
+    """A Lease that is not renewed for its duration, by our own clock, changes hands."""
     first, second = Replica(api, "a", clock), Replica(api, "b", clock)
     await first.try_once()
     await second.try_once()
@@ -66,29 +66,29 @@ async def test_silent_leader_is_replaced(api: FakeApi, clock: Clock) -> None:
 
 
 async def test_loss_is_told(api: FakeApi, clock: Clock) -> None:
-    """A replica is told when another one took its place, once; an outage alone tells nothing."""
+    """A replica is notified once when another takes its place; an outage alone notifies nothing."""
     first = Replica(api, "a", clock)
     task = asyncio.create_task(first.leadership.run())
     async with asyncio.timeout(30):
-        while first.told < 1:  # noqa: ASYNC110 - nobody tells
+        while first.changes < 1:  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0)
         api.fails["leases"] = ApiUnavailable("away")
         clock.now = 8.0
         await asyncio.sleep(0.01)
-        assert (first.leadership.is_leader, first.told) == (False, 1)
+        assert (first.leadership.is_leader, first.changes) == (False, 1)
         lease = api.objects[PATH]
         api.put(PATH, {**lease, "spec": {**lease["spec"], "holderIdentity": "b"}})
         del api.fails["leases"]
-        while first.told < 2:  # noqa: ASYNC110 - nobody tells
+        while first.changes < 2:  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0)
     await asyncio.sleep(0.01)
-    assert (first.leadership.is_leader, first.told) == (False, 2)
+    assert (first.leadership.is_leader, first.changes) == (False, 2)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_leader_stops_before_lease_ends(api: FakeApi, clock: Clock) -> None:
-    """Without the API server a leader stops writing before anybody may take over, and goes on when it is back."""
+    """Without the API server a leader stops writing before the Lease expires, and continues when it is back."""
     first = Replica(api, "a", clock)
     await first.try_once()
     api.fails["leases"] = ApiUnavailable("away")
@@ -122,7 +122,7 @@ async def test_release_survives_absent_server(api: FakeApi, clock: Clock) -> Non
 
 
 async def test_concurrent_claim_has_one_winner(api: FakeApi, clock: Clock) -> None:
-    """Of two replicas that claim the same version of the Lease, one is refused and waits."""
+    """Of two replicas that claim the same version of the Lease, one is rejected and waits."""
     first, second = Replica(api, "a", clock), Replica(api, "b", clock)
     await first.try_once()
     await first.leadership.release()
@@ -139,7 +139,7 @@ async def test_concurrent_claim_has_one_winner(api: FakeApi, clock: Clock) -> No
 
 
 async def test_renewal_is_one_request(api: FakeApi, clock: Clock) -> None:
-    """A leader renews without reading; when somebody else has written the Lease meanwhile, it reads and gives in."""
+    """A leader renews without reading; when another replica has written the Lease, it reads and gives up."""
     first = Replica(api, "a", clock)
     await first.try_once()
     api.calls.clear()
@@ -154,7 +154,7 @@ async def test_renewal_is_one_request(api: FakeApi, clock: Clock) -> None:
 
 
 async def test_write_ends_before_lease(api: FakeApi, clock: Clock) -> None:
-    """A write must end before the Lease does; when the leader may not be one any more, none begins."""
+    """A write must end before the Lease does; when leadership may have ended, none begins."""
     first = Replica(api, "a", clock)
     with pytest.raises(NotLeading):
         first.leadership.may_write_for()
@@ -168,7 +168,7 @@ async def test_write_ends_before_lease(api: FakeApi, clock: Clock) -> None:
 
 
 async def test_frozen_leader_leads_no_more(api: FakeApi, clock: Clock) -> None:
-    """A leader whose own clock stood still while another clock went on does not take itself for the leader."""
+    """A leader whose own clock stopped while another clock went on does not count as leader."""
     wall = Clock()
     leadership = LeaderElector(
         cast("ApiServer", api),
@@ -197,7 +197,7 @@ async def test_words_name_the_leader(api: FakeApi, clock: Clock) -> None:
 async def test_without_election_it_leads(api: FakeApi, clock: Clock) -> None:
     alone = Replica(api, "a", clock, LeaderSettings(enabled=False))
     assert await alone.try_once()
-    assert alone.told == 1
+    assert alone.changes == 1
     assert alone.leadership.may_write_for() == float("inf")
     assert alone.leadership.description == "leads: there is no election"
     await alone.leadership.release()

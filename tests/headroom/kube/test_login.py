@@ -28,7 +28,7 @@ from tools.devcluster.certs import Pki
     ],
 )
 def test_logins(tmp_path: Path, user: dict[str, str], authorization: str | None) -> None:
-    """A kubeconfig gives server, namespace and header: of a token, a password, a file beside it, or none."""
+    """A kubeconfig gives server, namespace and header: of a token, a password, a separate file, or none."""
     (tmp_path / "token").write_text("from-file\n")
     result = connect(written(tmp_path, config(user=user)))
     assert (result.server, result.authorization(), result.namespace) == ("http://127.0.0.1:1", authorization, "shop")
@@ -194,7 +194,7 @@ async def test_certificates_are_checked(tmp_path: Path, trust: dict[str, Any], *
 
 
 def _service_account(folder: Path) -> Path:
-    """What a pod has of its service account; the authority is in ca.crt."""
+    """The files of a pod's service account; the authority is in ca.crt."""
     Pki(folder)
     (folder / "token").write_text("pod-token")
     (folder / "namespace").write_text("headroom-system")
@@ -231,7 +231,7 @@ def test_incomplete_pod_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_import_is_light() -> None:
-    """Neither the official client nor YAML is loaded by importing headroom.kube: an agent's memory depends on it."""
+    """`import headroom.kube` loads no official client and no YAML: an agent's memory depends on it."""
     loaded = "import headroom.kube, sys; print(*({'kubernetes', 'yaml', 'numpy'} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert result.stdout.split() == []
@@ -239,7 +239,7 @@ def test_import_is_light() -> None:
 
 
 async def test_headers_go_with_each_request() -> None:
-    """Whom to act as goes with each request, groups one header each."""
+    """Impersonation is sent with each request, one header per group."""
     async with serving() as (server, api):
         server.add("list", answer({}))
         api.acts_as = acts_as("jane", ["a", "b"])
@@ -259,7 +259,7 @@ def test_nobody_is_no_header() -> None:
 
 
 def test_kubeconfig_names_somebody(tmp_path: Path) -> None:
-    """What a kubeconfig's user says about impersonation is taken as by kubectl, also when it is renewed."""
+    """Impersonation of a kubeconfig's user is read as by kubectl, also after a renewal."""
     said = {"as": "jane", "as-groups": ["a"], "as-uid": "7", "as-user-extra": {"example.com/team": ["x", "y"]}}
     result = connect(written(tmp_path, config(user={"token": "t", **said})))
     assert result.acts_as == (

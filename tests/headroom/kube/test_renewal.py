@@ -1,4 +1,4 @@
-"""A login that changes while it is in use: tokens, certificates and authorities that somebody else renews."""
+"""A login that is renewed while in use: tokens, certificates and authorities."""
 
 from pathlib import Path
 

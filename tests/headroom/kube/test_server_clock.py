@@ -41,7 +41,7 @@ def test_clock_that_is_set_does_not_matter() -> None:
 
 
 def test_odd_dates_change_nothing() -> None:
-    """An answer without a time, or with what is none, leaves what is known."""
+    """A response without a valid time changes nothing."""
     machine = _Machine(600)
     machine.hear()
     for date in (None, "", "yesterday", "Thu, 99 Foo 2026", f"Thu, 01 Jan 1{30 * '0'} 00:00:00 GMT"):

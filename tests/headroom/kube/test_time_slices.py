@@ -1,4 +1,4 @@
-"""A list is taken a little at a time: nobody waits for a whole page, however long each of its objects takes."""
+"""A list is processed in slices: no task waits for a whole page, however long each of its objects takes."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from tests.headroom.kube.fake import answer, serving
 
 
 class _Neighbour:
-    """Somebody else on the same loop, who counts the objects that are taken between two of his turns."""
+    """Another task on the same loop, which counts the objects processed between two of its turns."""
 
     def __init__(self) -> None:
         self.taken = self.most = 0
@@ -36,7 +36,7 @@ async def _beside(work: Callable[[_Neighbour], Any]) -> _Neighbour:
 
 
 async def test_slices_are_small() -> None:
-    """At most so many objects are taken between two turns of somebody else, and all of them in order."""
+    """A bounded number of objects is processed between two turns of another task, all of them in order."""
     taken: list[int] = []
     neighbour = await _beside(lambda neighbour: in_slices(range(20_000), neighbour.take, taken))
     assert taken == [*range(20_000)]
@@ -52,7 +52,7 @@ async def test_slow_objects_make_smaller_slices(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_pages_are_taken_in_slices() -> None:
-    """So it is with the pages of a list, one of which has whatever number of objects the server likes."""
+    """The same holds for the pages of a list, of any size."""
     page = [{"metadata": {"name": f"p{number}"}} for number in range(5000)]
     async with serving() as (server, api):
         server.add("list", answer({"items": page, "metadata": {"resourceVersion": "7"}}))

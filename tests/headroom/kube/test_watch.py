@@ -159,7 +159,7 @@ async def test_many_lines_in_one_chunk(fake: Fake) -> None:
 async def test_absent_server_is_waited_out(
     unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """While nobody listens, attempts go on with growing pauses, and one line is logged."""
+    """While the server is away, attempts go on with growing pauses, and one line is logged."""
     pauses = await _pauses(monkeypatch, f"http://127.0.0.1:{unused_tcp_port}", count=8)
     assert [round(pause, 3) for pause in pauses] == [0.5, 1, 2, 4, 8, 16, 30, 30]
     assert len(caplog.records) == 1
@@ -167,7 +167,7 @@ async def test_absent_server_is_waited_out(
 
 
 async def test_closing_server_is_not_hammered(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that ends every watch at once is asked less and less often."""
+    """A server that ends every watch at once is requested less and less often."""
     server, api = fake
     server.add("list", listed("1"))
     server.add("watch", *(streamed() for _ in range(6)))
@@ -176,12 +176,12 @@ async def test_closing_server_is_not_hammered(fake: Fake, monkeypatch: pytest.Mo
 
 
 async def test_retry_after_is_obeyed(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that says when to come back is not asked before, and not by all at the same moment."""
+    """A server with Retry-After is not requested earlier, and not by all clients at the same moment."""
     server, api = fake
     retry = [{"Retry-After": text} for text in ("7", "soon", "60")]
     server.add("list", *(refused(429, **header) for header in retry), refused(503, **{"Retry-After": "86400"}))
     pauses = await _pauses(monkeypatch, api.connection.server, count=4)
-    # A fifth is the jitter; a server that asks for a day is asked again after five minutes.
+    # A fifth is the jitter; a Retry-After of a day counts as five minutes.
     assert [round(pause, 3) for pause in pauses] == [7 * 1.2, 1, 60 * 1.2, 300 * 1.2]
 
 
@@ -251,7 +251,7 @@ async def _pauses(monkeypatch: pytest.MonkeyPatch, server: str, count: int) -> l
 
 
 async def test_list_keeps_what_is_asked(fake: Fake) -> None:
-    """With `keep`, a list holds what was kept of each object, while changes come whole."""
+    """With `keep`, a list holds the kept parts of each object, while changes have whole objects."""
     server, api = fake
     server.add("list", listed("7", "a", proceed="more"), listed("7", "b"))
     server.add("watch", streamed(event("ADDED", "c", "8")))
@@ -265,7 +265,7 @@ async def test_list_keeps_what_is_asked(fake: Fake) -> None:
 
 
 async def test_known_list_is_not_read_again(fake: Fake) -> None:
-    """Who has listed everything can watch from that version on."""
+    """A caller that has listed everything can watch from that version on."""
     server, api = fake
     server.add("watch", streamed(event("ADDED", "c", "8")))
     assert await _take(1, list_and_watch(api, PATH, timing=QUICK, since="7")) == [("ADDED", "c")]
@@ -274,7 +274,7 @@ async def test_known_list_is_not_read_again(fake: Fake) -> None:
 
 
 async def test_missing_kind_is_noted(fake: Fake) -> None:
-    """A kind that the server does not know is told apart from other refusals, until it knows it."""
+    """A kind unknown to the server is distinguished from other rejections, until the server knows it."""
     server, api = fake
     health = WatchHealth()
     result = []
@@ -290,9 +290,9 @@ async def test_missing_kind_is_noted(fake: Fake) -> None:
 
 
 async def test_absent_kind_may_be_an_empty_one(fake: Fake) -> None:
-    """Who can do without a kind is told that there is none of it when the server has said twice that it knows no such.
+    """A caller of an optional kind learns that it is absent once the server has said so twice.
 
-    Once might be one of several servers that has not heard of a new definition yet.
+    Once might be one of several servers without the new definition.
     """
     server, api = fake
     health = WatchHealth()
@@ -309,7 +309,7 @@ async def test_absent_kind_may_be_an_empty_one(fake: Fake) -> None:
 
 
 async def test_kind_that_goes_away_is_an_empty_one(fake: Fake) -> None:
-    """A definition that is removed takes its objects with it, also those whose deletion nobody saw."""
+    """A removed definition removes its objects, also without observed deletions."""
     server, api = fake
     server.add("list", listed("7", "a"), MISSING, MISSING)
     server.add("watch", MISSING, MISSING)

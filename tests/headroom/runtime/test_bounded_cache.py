@@ -12,7 +12,7 @@ MOST = 100_000
 
 
 def test_equal_questions_share_an_answer() -> None:
-    """What was asked before is answered with the same object, without asking the function again."""
+    """A repeated request returns the same object, without calling the function again."""
     requested: list[tuple[str, str]] = []
 
     def answer(key: tuple[str, str]) -> list[str]:
@@ -25,7 +25,7 @@ def test_equal_questions_share_an_answer() -> None:
 
 
 def test_what_is_remembered_is_bounded_by_bytes() -> None:
-    """However many and large the questions are, what is remembered stays within its bytes, and answers are right."""
+    """The cache stays within its bytes for any number and size of requests, and results are right."""
     memo = BoundedCache[tuple[str, str], int](len, MOST)
     for number in range(1000):
         assert memo((f"{number}", "x" * (number * 10))) == 2
@@ -34,7 +34,7 @@ def test_what_is_remembered_is_bounded_by_bytes() -> None:
 
 
 def test_what_was_asked_last_stays() -> None:
-    """What is asked for again and again outlives what was asked for once."""
+    """A repeated request stays in the cache longer than a single one."""
     requested: list[str] = []
     memo = BoundedCache[str, None](requested.append, MOST)
     for number in range(1000):

@@ -71,7 +71,7 @@ def test_is_never_far_from_time(steps: list[tuple[float, float]]) -> None:
 
 
 def test_backoff_grows_and_ends() -> None:
-    """Waits double up to the longest, also after a year of failures, and begin anew after a success."""
+    """Waits double up to the longest, also after a year of failures, and start over after a success."""
     backoff = Backoff(1.0, 30.0)
     assert [backoff.failed() for _ in range(8)] == [1, 2, 4, 8, 16, 30, 30, 30]
     backoff.succeeded()
@@ -87,9 +87,11 @@ def test_backoff_is_jittered() -> None:
     assert len(set(waits)) > 50
 
 
-@pytest.mark.parametrize(("asked", "least"), [(5.0, 5.0), (0.0, 0.9), (1e9, LONGEST_RETRY_AFTER_SECONDS), (None, 0.9)])
-def test_server_is_left_alone(asked: float | None, least: float) -> None:
-    """A server is never asked again before the time that it names; one that names a year is not believed."""
-    waits = [Backoff(1.0, 30.0, (0.9, 1.1)).failed(asked) for _ in range(50)]
+@pytest.mark.parametrize(
+    ("seconds", "least"), [(5.0, 5.0), (0.0, 0.9), (1e9, LONGEST_RETRY_AFTER_SECONDS), (None, 0.9)]
+)
+def test_server_is_left_alone(seconds: float | None, least: float) -> None:
+    """A server is never requested before the time that it names; a year is capped."""
+    waits = [Backoff(1.0, 30.0, (0.9, 1.1)).failed(seconds) for _ in range(50)]
     assert min(waits) >= least
     assert max(waits) <= max(least * 1.25, 1.1)

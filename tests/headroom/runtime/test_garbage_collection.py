@@ -15,7 +15,7 @@ MANY = 300_000
 
 @pytest.fixture
 def clean() -> Iterator[None]:
-    """Nothing of other tests is looked at here."""
+    """Exclude objects of other tests."""
     gc.collect()
     gc.freeze()
     yield
@@ -31,7 +31,7 @@ def _cycles(count: int) -> list[list[Any]]:
 
 @pytest.mark.usefixtures("clean")
 def test_looks_stay_small() -> None:
-    """However much there is and comes, a look at the oldest sees what came since the last one."""
+    """A collection of the old generation finds objects made since the last one, for any number of objects."""
     observed: list[int] = []
 
     def count(phase: str, _: Any) -> None:  # noqa: ANN401 - as gc has it
@@ -57,7 +57,7 @@ class _Cycle:
 
 @pytest.mark.usefixtures("clean")
 async def test_garbage_that_was_set_aside_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cycles that were set aside while somebody held them are freed once they are many; a few may stay."""
+    """Cycles set aside while referenced are freed once they are many; a few may stay."""
     monkeypatch.setattr(garbage_collection, "_SECONDS", 0.001)
     monkeypatch.setattr(garbage_collection, "_GROWTH", 1.0)  # however much other tests have left
     garbage_collection.reset_baseline()
@@ -69,7 +69,7 @@ async def test_garbage_that_was_set_aside_goes(monkeypatch: pytest.MonkeyPatch) 
     held.clear()
     gc.collect()
     assert one() is not None
-    while one() is not None:  # noqa: ASYNC110 - nobody tells
+    while one() is not None:  # noqa: ASYNC110 - there is no event
         await asyncio.sleep(0.001)
     tending.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""Whoever can connect costs a service so much and no more: connections, threads and memory are counted."""
+"""A client costs a service a bounded amount: connections, threads and memory are counted."""
 
 import asyncio
 import gc
@@ -37,7 +37,7 @@ def _get(port: int, path: str = "/metrics") -> bytes:
 
 
 def _opened(served: http.Served, count: int, said: bytes) -> tuple[int, int, bytes]:
-    """Open so many unfinished requests; threads that were added, connections that stayed, and what is served then."""
+    """Open so many unfinished requests; return added threads, remaining connections, and the service's response."""
     threads = threading.active_count()
     with hostile_clients(served.port, count, said):
         page = _get(served.port)
@@ -56,7 +56,7 @@ async def _agent() -> AsyncIterator[http.Served]:
 async def test_agent_survives_unfinished_headers(said: bytes, count: int) -> None:
     """Hundreds of requests that never end cost the agent a few MiB, no thread, and Prometheus nothing."""
     async with _agent() as served:
-        await asyncio.to_thread(_get, served.port)  # what is made once
+        await asyncio.to_thread(_get, served.port)  # made once
         gc.collect()
         tracemalloc.start()
         threads, stayed, page = await asyncio.to_thread(_opened, served, count, said)
@@ -64,7 +64,7 @@ async def test_agent_survives_unfinished_headers(said: bytes, count: int) -> Non
         tracemalloc.stop()
     assert b"headroom_agent_samples_total" in page
     assert stayed <= http.OPEN.connections
-    assert threads <= 1  # the one that asks
+    assert threads <= 1  # the requesting one
     assert peak < 24 * MIB
 
 
@@ -93,7 +93,7 @@ def test_manager_survives_unfinished_headers(made: Callable[[], HttpServer], pat
 
 
 async def test_unfinished_handshakes_make_room(tmp_path: Path) -> None:
-    """Connections that never get through TLS are bounded too, and keep nobody out."""
+    """Connections that never finish TLS are bounded, too, and do not keep clients out."""
     pki = Pki(tmp_path)
     pair = pki.server("server", ["127.0.0.1"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -138,7 +138,7 @@ async def test_answers_that_nobody_reads_are_bounded() -> None:
 
 
 async def test_metrics_take_a_share_of_the_time() -> None:
-    """However many ask at once, the text is made anew once for all of them; nobody is told what was before he asked."""
+    """Concurrent requests share one new text; no client gets a text older than its request."""
     made = 0
 
     def text() -> bytes:
@@ -167,7 +167,7 @@ async def test_refusals_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_taken_address_is_an_error() -> None:
-    """An address that somebody listens on is refused where it is bound or where it is listened on, by name."""
+    """An address in use is reported by name where it is bound or listened on."""
     choose = pytest.raises(ListenError, match="in use; choose a free address")
     with socket.create_server(("127.0.0.1", 0)) as other, choose:
         HttpServer(f"127.0.0.1:{other.getsockname()[1]}", {})

@@ -16,14 +16,14 @@ LARGE = 2**20
 
 
 class Site:
-    """Pages that tell what they were asked, and one that waits until it is let go."""
+    """Pages that record their requests, and one that waits until it is released."""
 
     def __init__(self) -> None:
-        self.asked: list[Request] = []
+        self.requests: list[Request] = []
         self.entered, self.go = asyncio.Event(), asyncio.Event()
 
     def echo(self, request: Request) -> Reply:
-        self.asked.append(request)
+        self.requests.append(request)
         return Reply.json([request.method, request.path, request.query, request.body.decode()])
 
     async def slow(self, _request: Request) -> Reply:
@@ -32,7 +32,7 @@ class Site:
         return Reply.text("slow")
 
     def large(self, request: Request) -> Reply:
-        self.asked.append(request)
+        self.requests.append(request)
         return Reply.text("x" * LARGE)
 
     def broken(self, _request: Request) -> Reply:
@@ -121,7 +121,7 @@ async def test_slow_pages_keep_the_order(site: Site) -> None:
             say(served, b"GET /slow HTTP/1.1\r\n\r\nGET /echo HTTP/1.1\r\nConnection: close\r\n\r\n")
         )
         await site.entered.wait()
-        assert not site.asked
+        assert not site.requests
         site.go.set()
         assert (await answer).index(b"slow") < (await answer).index(b"/echo")
 
@@ -158,12 +158,12 @@ async def test_continue_is_said(send: Send) -> None:
     ],
 )
 async def test_odd_requests(send: Send, request_bytes: bytes, status: int) -> None:
-    """What is no request, or not one of ours, gets its status, and the connection ends."""
+    """A malformed or unknown request gets its status, and the connection ends."""
     assert (await send(request_bytes)).startswith(b"HTTP/1.1 %d " % status)
 
 
 async def test_sizes_are_bounded(site: Site) -> None:
-    """Neither bodies nor headers nor frames of chunks grow beyond their limits."""
+    """Bodies, headers and chunk frames stay within their limits."""
     chunked = b"POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
     async with listening(site, Limits(body_bytes=1000, head_bytes=500)) as served:
         for data, status in (
@@ -180,7 +180,7 @@ async def test_sizes_are_bounded(site: Site) -> None:
 
 
 async def test_memory_is_shared(site: Site) -> None:
-    """Many large bodies at once are too much although each may be sent; what is given up is free again."""
+    """Many large bodies at once are too much although each is allowed; the memory of a rejected one is free again."""
     async with listening(site, Limits(buffered_bytes=5000)) as served:
         unfinished = b"POST /echo HTTP/1.0\r\nContent-Length: 4000\r\n\r\n" + b"x" * 3900
         both = {asyncio.create_task(say(served, unfinished)) for _ in range(2)}
@@ -202,7 +202,7 @@ async def test_slow_clients_are_shown_out(site: Site) -> None:
 
 
 def _let_time_run_out(served: Served) -> Connection:
-    """The time of the one connection that there is; it is looked after in a moment."""
+    """The time limit of the only connection; it is checked in a moment."""
     (connection,) = served._shared.connections
     connection.deadline = 0.0
     return connection
@@ -227,7 +227,7 @@ async def test_slow_pages_are_not_shown_out(site: Site) -> None:
         await site.entered.wait()
         connection = _let_time_run_out(served)
         async with asyncio.timeout(20):
-            while not connection.deadline:  # until it was looked at
+            while not connection.deadline:  # until it was checked
                 await say(served, b"GET /echo HTTP/1.0\r\n\r\n")
         site.go.set()
         assert (await answer).endswith(b"slow")
@@ -266,9 +266,9 @@ async def test_answers_wait_for_readers(site: Site) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port, limit=1000)
         writer.write(b"GET /large HTTP/1.1\r\n\r\n" * (count - 1) + b"GET /large HTTP/1.0\r\n\r\n")
         async with asyncio.timeout(20):
-            while not any(requested.path == "/large" for requested in site.asked):
+            while not any(requested.path == "/large" for requested in site.requests):
                 assert (await say(served, b"GET /echo HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
-        assert len([requested for requested in site.asked if requested.path == "/large"]) < count
+        assert len([requested for requested in site.requests if requested.path == "/large"]) < count
         total = 0
         while data := await reader.read(2**20):
             total += len(data)
@@ -277,7 +277,7 @@ async def test_answers_wait_for_readers(site: Site) -> None:
 
 
 async def test_pipelines_are_bounded(site: Site) -> None:
-    """Of requests that are sent in advance sixteen wait for their turn; no more is read, and one more is refused."""
+    """Of pipelined requests sixteen wait for their turn; no more is read, and one more is rejected."""
     async with listening(site) as served:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         writer.write(b"GET /slow HTTP/1.1\r\n\r\n" * 16)
@@ -295,7 +295,7 @@ async def test_pipelines_are_bounded(site: Site) -> None:
 
 
 async def test_waiting_requests_are_counted(site: Site) -> None:
-    """What waits for its turn counts as unfinished requests do, and makes room for others."""
+    """Waiting requests count as unfinished ones, and are dropped for others."""
     waiting = b"GET /slow HTTP/1.1\r\n\r\n" + b"GET /echo?%s HTTP/1.1\r\n\r\n" % (b"x" * 400) * 15
     async with listening(site, Limits(buffered_bytes=5000)) as served:
         answer = asyncio.create_task(say(served, waiting))
@@ -307,7 +307,7 @@ async def test_waiting_requests_are_counted(site: Site) -> None:
 
 
 async def test_close_answers_what_is_under_way(site: Site) -> None:
-    """Closing takes no more connections, drops idle ones, and answers the request that is being worked on."""
+    """Closing accepts no more connections, drops idle ones, and finishes the present request."""
     served = await serve(site.pages, "127.0.0.1", 0)
     idle, idle_writer = await asyncio.open_connection("127.0.0.1", served.port)
     idle_writer.write(b"GET /echo HTTP/1.1\r\n\r\n")
@@ -365,14 +365,14 @@ async def test_tls_is_spoken(site: Site, tmp_path: Path) -> None:
 
 
 async def test_clients_show_certificates(site: Site, tmp_path: Path) -> None:
-    """With a client CA only those are answered whom it vouches for."""
+    """With a client CA only clients with its certificates get a response."""
     pki = Pki(tmp_path)
     pair, client = pki.server("server", ["127.0.0.1"]), pki.client("client", "kube-scheduler")
     context = ssl.create_default_context(cafile=pki.ca)
     async with listening(site, None, ServerTls(pair.cert, pair.key, pki.ca)) as served:
         with suppress(ssl.SSLError, ConnectionError):  # which of them, or an end without an answer, is TLS's to choose
             assert await _ask_with_tls(served.port, context) == b""
-        assert not site.asked
+        assert not site.requests
         context.load_cert_chain(client.cert, client.key)
         assert _body(await _ask_with_tls(served.port, context))[1] == "/echo"
 

@@ -50,7 +50,7 @@ def test_unexpected_error_is_located(form: logging.Formatter) -> None:
 
 
 def test_libraries_may_lose_tracebacks(capsys: pytest.CaptureFixture[str]) -> None:
-    """What a named library says of an error is logged without the error itself; others keep it."""
+    """A named library's error is logged without the error itself; others keep it."""
     root = logging.getLogger()
     before = root.handlers[:], root.level
     try:
@@ -60,7 +60,7 @@ def test_libraries_may_lose_tracebacks(capsys: pytest.CaptureFixture[str]) -> No
                 raise ValueError("why")  # noqa: TRY301
             except ValueError:
                 logging.getLogger(name).exception("it failed")
-        logging.getLogger("library").info("too little to be told")
+        logging.getLogger("library").info("too little to be logged")
     finally:
         root.handlers[:], level = before
         root.setLevel(level)
@@ -73,12 +73,12 @@ HOSTILE = "pod \x1b[2J\nFORGED\u2028x\x85\u202e\x9b\x7f\ud800 ä 😀"
 
 
 def test_text_is_one_line() -> None:
-    """What is not printable is shown as an escape; letters of any script stay."""
+    """Unprintable characters are escaped; letters of any script stay."""
     assert printable(HOSTILE) == r"pod \x1b[2J\nFORGED\u2028x\x85\u202e\x9b\x7f\ud800 ä 😀"
 
 
 def test_json_says_the_same() -> None:
-    """JSON is escaped as JSON does it, so that programs read what was there."""
+    """JSON is escaped as JSON, so that programs read the original text."""
     text = printable_json(json.dumps({"a": HOSTILE}, indent=1, ensure_ascii=False))
     assert json.loads(text) == {"a": HOSTILE}
     assert text.replace("\n", "").isprintable()

@@ -63,5 +63,5 @@ def test_values_are_no_commands(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_negative_values_are_joined(words: list[str], expected: list[str]) -> None:
-    """What begins with minus and a digit is the value of the long flag before it; nothing else changes."""
+    """A word of minus and a digit is the value of the long flag before it; nothing else changes."""
     assert joined(words) == expected

@@ -33,7 +33,7 @@ ABSENT = {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}
 
 
 def has(cpu: int | None, *, consistent: bool = True) -> dict[Resource, PublishedAmount]:
-    """A Node with this CPU; its memory stays as it is."""
+    """A Node with this CPU; its memory stays unchanged."""
     return {CPU: PublishedAmount(cpu, consistent), MEMORY: PublishedAmount(None if cpu is None else 1000)}
 
 
@@ -236,7 +236,7 @@ class Writer:
     desired: list[tuple[float, Amounts | None]] = field(default_factory=list)
 
     def write(self, desired: Amounts | None) -> dict[Resource, tuple[int | None, int | None]]:
-        """Decide and write; what was written, as (before, after)."""
+        """Decide and write; return the written amounts, as (before, after)."""
         self.desired.append((self.now, desired))
         current = {resource: PublishedAmount(self.published[resource]) for resource in Resource}
         decision = decide(current, desired, self.strategy, self.state, self.now)

@@ -56,7 +56,7 @@ RESERVED = {"node.koordinator.sh/reservation": '{"resources": {"cpu": "6"}}'}
         (node(), used("3", hostApplicationMetric=HOSTS), (16 - (1 + 4) - 3, 53)),
         (node(annotations=RESERVED), used("3"), (16 - 6 - 3, 54)),
         (node(), used("40"), (0, 54)),
-        # another agent has no classes: what is neither the system's nor of requested Mid counts as above Mid
+        # another agent has no classes: usage beyond the system and requested Mid counts as above Mid
         (node(), report(usage=("10", "24Gi"), mid=None), (16 - 1 - 9, 64 - 2 - 22)),
         (node(), None, None),
         (node(), report(usage=("6", None)), None),
@@ -78,7 +78,7 @@ def test_quiet_node_publishes_safely() -> None:
 
 
 def test_sudden_load_is_too_much() -> None:
-    """What stood when Prod pods took it counts until the report that takes it back, and by how much; once."""
+    """An amount published while Prod pods took it counts until the report that lowers it, and by how much; once."""
     sudden = Node()
     sudden.reported("3", "3")
     sudden.reported("13", "13", reclaimable="0")  # 2 of 16 cores are left, and 4 were published for one minute of it
@@ -128,7 +128,7 @@ def test_time_without_reports_is_not_observed_and_the_amount_removed() -> None:
     assert silent.simulation.published is None
     silent.reported("3", after=10_000)
     assert silent.account.observed - observed == WINDOW * 1000
-    assert silent.account.mean.cpu == 0  # nothing stood in that time
+    assert silent.account.mean.cpu == 0  # nothing was published in that time
 
 
 def test_another_process_goes_on_with_the_account() -> None:

@@ -94,7 +94,7 @@ async def test_nothing_reaches_the_node(world: Shadowed) -> None:
     )
 )
 def test_account_is_of_active_mode(minutes: list[tuple[int, int, int, bool]]) -> None:
-    """Whatever happens, what stands in the account is what the Node of an active node offers, at every moment."""
+    """At every moment the account has the amounts that the Node of an active node publishes."""
 
     async def compare() -> None:
         one, other = Shadowed(), Shadowed()
@@ -110,8 +110,8 @@ def test_account_is_of_active_mode(minutes: list[tuple[int, int, int, bool]]) ->
                 await world.minute(usage=str(usage), reclaimable=str(reclaimable))
             simulation = one.state().simulation
             assert simulation is not None
-            offered = simulation.published
-            shown = {} if offered is None else {"cpu": str(offered.cpu), "memory": str(offered.memory)}
+            published = simulation.published
+            shown = {} if published is None else {"cpu": str(published.cpu), "memory": str(published.memory)}
             assert shown == other.published()
 
     asyncio.run(compare())

@@ -1,4 +1,4 @@
-"""A node: what is written and reported, when it is reconciled again, and what may happen meanwhile."""
+"""Reconciliation of a node: writes, reports, requeues, and concurrent changes."""
 
 import asyncio
 import time
@@ -41,7 +41,7 @@ async def test_new_node_gets_metric(world: World) -> None:
     await world.reconcile()
     assert world.api.objects[METRIC]["metadata"]["ownerReferences"][0]["uid"] == "uid-n1"
     assert world.api.objects[METRIC]["spec"]["predictPolicy"]["model"] == "diversity"
-    assert (world.published(), world.told()) == ({}, [])
+    assert (world.published(), world.events_recorded()) == ({}, [])
     written = len(world.api.written("PATCH", "nodemetrics"))
     await world.reconcile()
     assert len(world.api.written("PATCH", "nodemetrics")) == written
@@ -54,7 +54,7 @@ async def test_report_is_published(world: World) -> None:
     for _ in range(2):
         await world.reconcile()
         assert world.published() == PUBLISHED
-    assert (len(world.api.written("PATCH", "/nodes/")), world.told()) == (1, [])
+    assert (len(world.api.written("PATCH", "/nodes/")), world.events_recorded()) == (1, [])
     world.reports(report(reclaimable=("4", "9Gi"), age=5))
     await world.reconcile()
     last = world.api.written("PATCH", "/nodes/")[-1]
@@ -71,10 +71,10 @@ async def test_expired_report_removes_mid_and_a_fresh_one_restores_it(world: Wor
     assert await world.run.queue.take() == "n1"
     for _ in range(2):
         await world.reconcile()
-        assert (world.published(), world.told(), world.due_in()) == ({}, ["DegradedMid"], None)
+        assert (world.published(), world.events_recorded(), world.due_in()) == ({}, ["DegradedMid"], None)
     world.reports(report(age=-900))
     await world.reconcile()
-    assert (world.published(), world.told()) == (PUBLISHED, ["DegradedMid", "MidRestored"])
+    assert (world.published(), world.events_recorded()) == (PUBLISHED, ["DegradedMid", "MidRestored"])
 
 
 async def test_clocks_that_jump(world: World) -> None:
@@ -90,7 +90,7 @@ async def test_clocks_that_jump(world: World) -> None:
     world.wall.now -= 3600
     world.steady.now += 901
     await world.reconcile()
-    assert (world.published(), world.told()) == ({}, ["DegradedMid"])
+    assert (world.published(), world.events_recorded()) == ({}, ["DegradedMid"])
 
 
 @pytest.mark.parametrize("ahead", [7200.0, -7200.0])
@@ -117,7 +117,7 @@ async def test_restart_does_not_hide_degrading(world: World) -> None:
     world.has_node(node(mid=("4000", "1Gi")))
     world.reports(report(age=5000))
     await world.reconcile()
-    assert (world.published(), world.told()) == ({}, ["DegradedMid"])
+    assert (world.published(), world.events_recorded()) == ({}, ["DegradedMid"])
 
 
 async def test_another_strategy_is_reported(world: World) -> None:
@@ -143,7 +143,7 @@ async def test_degraded_node_keeps_requests_of_running_mid_pods(world: World) ->
     world.run.context.cluster.put_pod(PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi")))
     await world.reconcile()
     await world.reconcile()
-    assert (world.published(), world.told()) == ({"cpu": "3000", "memory": str(2 * GIB)}, ["MidDeficit"])
+    assert (world.published(), world.events_recorded()) == ({"cpu": "3000", "memory": str(2 * GIB)}, ["MidDeficit"])
     world.run.context.cluster.drop_pod("uid-m")
     await world.reconcile()
     assert world.published() == {}
@@ -307,7 +307,7 @@ async def test_node_recreated_while_its_metric_goes_gets_one(world: World) -> No
 
 
 async def test_recreated_node_survives_news_of_the_old_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What arrives late of a Node that is gone, by its watch or by a write to it, does not drop the next one."""
+    """A late event or response of a deleted Node does not drop its successor."""
     world.reports(report())
 
     def gone() -> None:

@@ -78,7 +78,7 @@ async def test_closed_queue_hands_out_nothing(queue: NodeQueue) -> None:
 
 
 async def test_backlog_of_short_work_lets_others_run(queue: NodeQueue) -> None:
-    """Workers whose work waits for nothing take one node each pass of the event loop, however many they are."""
+    """Workers without waits take one node per pass of the event loop, for any number of workers."""
     handed = []
 
     async def work() -> None:

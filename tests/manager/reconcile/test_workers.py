@@ -30,7 +30,7 @@ class Crowd(World):
         self.later(seconds)
         self.run.queue.release_due()
         tasks = [asyncio.create_task(self.workers.work()) for _ in range(4)]
-        for _ in range(2000):  # what they wait for is their turn alone
+        for _ in range(2000):  # they wait only for their turn
             if not len(self.run.queue) and not self.run.queue._busy:
                 break
             await asyncio.sleep(0)
@@ -62,15 +62,15 @@ async def test_refused_node_stops_no_other(error: Exception, caplog: pytest.LogC
 
 async def test_node_with_an_error_of_ours_is_logged_once_and_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     crowd = Crowd(["a"])
-    crowd.run.context.cluster.nodes["odd"] = {"metadata": {"name": "odd"}}
-    crowd.run.queue.add("odd")
+    crowd.run.context.cluster.nodes["malformed"] = {"metadata": {"name": "malformed"}}
+    crowd.run.queue.add("malformed")
     for _ in range(3):
         await crowd.work(1.0)
     assert crowd.publishing() == {"a"}
-    assert [line.message for line in caplog.records if "Node odd" in line.message] == [
-        "Node odd: an error that should not happen, trying again; please report it"
+    assert [line.message for line in caplog.records if "Node malformed" in line.message] == [
+        "Node malformed: an error that should not happen, trying again; please report it"
     ]
-    assert "odd" in crowd.run.queue._later
+    assert "malformed" in crowd.run.queue._later
 
 
 async def test_refused_node_is_tried_at_growing_intervals() -> None:
@@ -133,7 +133,7 @@ async def test_write_without_leadership_is_no_failure(caplog: pytest.LogCaptureF
 
 
 async def contested(crowd: Crowd, again: Callable[[], bool], status: Json) -> None:
-    """For two minutes somebody else writes a status again and again; we write at a limited rate, which is reported."""
+    """For two minutes another writer rewrites a status; the manager writes at a limited rate, which is reported."""
     for _ in range(60):
         if again():
             nodes.observe(crowd.run, "MODIFIED", crowd.api.put("/api/v1/nodes/a", status))
@@ -141,7 +141,7 @@ async def contested(crowd: Crowd, again: Callable[[], bool], status: Json) -> No
     timing = crowd.run.context.settings.timing
     expected = timing.write_burst + 120.0 / timing.write_refill_seconds
     assert expected - 2 <= crowd.attempts("a") <= expected + 2
-    assert crowd.told().count("MidContested") == 1
+    assert crowd.events_recorded().count("MidContested") == 1
 
 
 async def test_kubelet_wipes_status() -> None:
@@ -155,7 +155,7 @@ async def test_kubelet_wipes_status() -> None:
 
 @pytest.mark.parametrize("config", ['{"enable": false}', '{"enable": true, "mode": "shadow"}'])
 async def test_numbers_of_another_manager(config: str) -> None:
-    """What another manager published goes where nothing is to be published, save what running pods requested."""
+    """Another manager's amounts are removed where nothing is to be published, but for requests of running pods."""
     crowd = Crowd(["a"])
     crowd.configure(config)
     path, theirs = "/api/v1/nodes/a", node("a", mid=("4000", str(8 * 2**30)))

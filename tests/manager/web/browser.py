@@ -26,7 +26,7 @@ class Tab:
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._loaded = asyncio.Event()
         self.problems: list[str] = []
-        """Errors and warnings of the console, exceptions of scripts, and what the security policy refused."""
+        """Errors and warnings of the console, exceptions of scripts, and violations of the security policy."""
 
     async def listen(self) -> None:
         async for message in self._socket:

@@ -1,4 +1,4 @@
-"""What the page answers, to whom, and that nothing of a cluster can become code in it."""
+"""Responses of the page and its access rules; no text of a cluster becomes code in it."""
 
 import re
 
@@ -48,7 +48,7 @@ def test_only_loopback_names_are_served(host: str, status: int) -> None:
         ("/ui", 200),
         ("/ui/", 302),
         ("/ui/nodes/n1", 200),
-        ("/ui/nodes/n2", 200),  # the script asks, and says that there is none
+        ("/ui/nodes/n2", 200),  # the script requests it, and shows that there is none
         ("/ui/nodes/", 404),
         ("/ui/static/style.css", 200),
         ("/ui/static/../application.py", 404),

@@ -38,7 +38,7 @@ def test_ten_minutes_keep_the_largest() -> None:
 
 @pytest.mark.parametrize("length", RINGS)
 def test_old_points_go(length: str) -> None:
-    """What is older than a ring is not seen again, also when nothing was written for longer than that."""
+    """Samples older than a ring never return, also after a longer pause."""
     history, ring = history_of(("n1", 0, 1.0)), RINGS[length]
     assert history.plot("n1", length, NOW + ring.seconds - ring.step_seconds).of(Series.USED, "cpu")[0] == 1.0
     for _ in range(2):

@@ -44,7 +44,7 @@ class Page:
 
 @pytest.fixture(scope="module")
 def page(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """A manager with its page, a node that publishes, one that learns, and one whose agent never reported."""
+    """A manager with its page, a node that publishes, one that learns, and one without a report."""
     home, port = tmp_path_factory.mktemp("ui"), free_port()
     with prepared(cluster, NAMESPACE) as stage:
         ours = stage.config["nodeConfigs"][0]
@@ -125,7 +125,7 @@ async def test_the_page_explains(page: Page, browser: int) -> None:
 
 
 async def test_the_script_helps(page: Page, browser: int) -> None:
-    """The keyboard walks along a plot; fresh numbers come without a click, and what is open stays open."""
+    """The keyboard moves along a plot; fresh numbers appear without a click, and open parts stay open."""
     async with tab_of(browser) as tab:
         await tab.open(page.url("/nodes/ui-publishes"))
         await tab.until("document.querySelectorAll('figure.plot').length === 2")
@@ -133,7 +133,7 @@ async def test_the_script_helps(page: Page, browser: int) -> None:
         assert await tab.evaluate(legend) == "5 cores"
         await tab.evaluate("document.querySelector('figure[data-resource=cpu] svg[role=img]').focus()")
         await tab.press("Home")
-        assert await tab.evaluate(legend) == "–"  # noqa: RUF001 - two hours ago nobody knew this node
+        assert await tab.evaluate(legend) == "–"  # noqa: RUF001 - two hours ago this node was unknown
         await tab.press("End")
         assert await tab.evaluate(legend) == "5 cores"
         await tab.evaluate("document.querySelector('details').open = true; document.activeElement.blur()")

@@ -49,7 +49,7 @@ def test_waste_is_what_nobody_needs(world: World) -> None:
         (Query(), "cdab"),  # the most urgent first
         (Query(backwards=True), "badc"),
         (Query(sort="name"), "abcd"),
-        (Query(sort="cpu"), "bacd"),  # what is not known comes last
+        (Query(sort="cpu"), "bacd"),  # unknown values are last
         (Query(sort="cpu", backwards=True), "abcd"),
         (Query(sort="waste-cpu"), "bacd"),
         (Query(sort="report"), "dabc"),
@@ -76,8 +76,8 @@ def test_page_has_fifty_nodes_and_one_beyond_the_last_is_the_last(world: World) 
 
 
 def test_what_a_query_cannot_mean_is_ignored_and_texts_are_cut() -> None:
-    odd = {"page": "-1", "sort": "x", "state": "<b>", "range": "9y", "prediction": "", "backwards": "2"}
-    assert Query.of(odd) == Query.of({"page": "١"}) == Query()  # noqa: RUF001 - a digit elsewhere
+    malformed = {"page": "-1", "sort": "x", "state": "<b>", "range": "9y", "prediction": "", "backwards": "2"}
+    assert Query.of(malformed) == Query.of({"page": "١"}) == Query()  # noqa: RUF001 - a digit elsewhere
     assert len(Query.of({"q": "x" * 10_000}).q) == 253
 
 

@@ -61,7 +61,7 @@ def test_a_row_has_the_numbers() -> None:
     ],
 )
 def test_states(the_node: Json, its_metric: Json | None, state: State) -> None:
-    """By what the leader wrote and the age of the report, on every replica alike."""
+    """State follows the leader's writes and the age of the report, on every replica alike."""
     row = seen(the_node, its_metric)
     assert row.state is state
     assert set(MEANINGS) == set(State)
@@ -75,7 +75,7 @@ def test_report_of_another_agent_shows_what_it_has() -> None:
 
 
 def test_missing_reports_leave_a_gap() -> None:
-    """While reports are missing nothing is drawn as measured; what the Node has and pods request is known still."""
+    """Without reports no measurement is drawn; the Node's amounts and pods' requests still are."""
     world = typical()
     world.now += 600
     world.look()

@@ -29,7 +29,7 @@ def _get(port: int, path: str) -> int:
 
 
 def test_it_listens() -> None:
-    """On an address of its own, until it is told to end; answers tell neither Python's version nor the library's."""
+    """It serves on an address of its own until it is stopped; responses name no version of Python or the library."""
     server = UiServer("127.0.0.1:0", typical().context)
     server.start()
     try:

@@ -91,7 +91,7 @@ def made(names: tuple[str, ...] = NAMES) -> Pair:
 
 
 def kopf_handler() -> Callable[..., Awaitable[Any]]:
-    """What kopf hands to a server, with our handler registered."""
+    """The webhook that kopf passes to a server, with our handler registered."""
     registry, insights = kopf.OperatorRegistry(), Insights()
     admission.register(registry)
     verbs = frozenset({"get", "list", "watch", "patch"})

@@ -35,7 +35,7 @@ def test_request_is_read() -> None:
     assert admission.read(json.dumps(body).encode()).concerns(NAMESPACE, NAME)
 
 
-ODD: list[Any] = [
+MALFORMED: list[Any] = [
     None,
     True,
     7,
@@ -48,11 +48,11 @@ ODD: list[Any] = [
     {"metadata": 3},
     {"metadata": {"name": []}},
 ]
-ODD += [{"data": [KEY]}, {"data": {KEY: {}}}, {"group": 1, "version": ["v1"], "resource": {}}]
+MALFORMED += [{"data": [KEY]}, {"data": {KEY: {}}}, {"group": 1, "version": ["v1"], "resource": {}}]
 FIELDS = st.sampled_from(["operation", "resource", "namespace", "name", "userInfo", "object", "oldObject", "uid"])
 
 
-@given(st.dictionaries(FIELDS, st.sampled_from(ODD)))
+@given(st.dictionaries(FIELDS, st.sampled_from(MALFORMED)))
 def test_odd_requests_are_survived(fields: Json) -> None:
     body = review()
     body["request"].update(fields)

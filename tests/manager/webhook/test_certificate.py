@@ -1,4 +1,4 @@
-"""Certificates in the cluster: what the leader writes, in which order, and what nobody may break."""
+"""Certificates in the cluster: the leader's writes, their order, and invariants."""
 
 import base64
 import contextlib
@@ -33,7 +33,7 @@ Json = dict[str, Any]
 class World:
     def __init__(self, *, installed: bool = True) -> None:
         self.api, self.now, self.metrics = FakeApi(), NOW, ManagerMetrics()
-        self.slept: list[tuple[float, bytes, Json | None]] = []  # how long, and what was trusted and stored then
+        self.slept: list[tuple[float, bytes, Json | None]] = []  # pause, trusted bundle and stored Secret
         if installed:
             client = {"service": {"name": "headroom-manager-webhook", "namespace": "headroom-system"}}
             metadata = {"name": "headroom-colocation-config", "uid": "hook"}
@@ -179,7 +179,7 @@ async def test_nothing_to_do_writes_nothing(*, leads: bool) -> None:
 
 
 async def test_rotation_never_breaks_trust() -> None:
-    """A due certificate is replaced without a moment in which a replica serves what the API servers do not trust."""
+    """A due certificate is replaced without a moment in which a replica serves one that API servers do not trust."""
     world = World()
     old = world.store(70)
     leader, other = world.replica(), world.replica(leads=False)
@@ -218,7 +218,7 @@ async def test_deleted_secret_keeps_old_trust(*, restarted: bool) -> None:
 
 @pytest.mark.parametrize("data", [{}, {"tls.crt": "eA==", "tls.key": "eA=="}, {"tls.crt": "%"}, None])
 async def test_garbage_is_replaced(data: Json | None) -> None:
-    """A Secret with garbage is repaired by the leader; a replica that serves goes on with what it has meanwhile."""
+    """The leader repairs a Secret with garbage; a serving replica keeps its certificate meanwhile."""
     world = World()
     old = world.store(0)
     leader, other = world.replica(), world.replica(leads=False)
@@ -259,7 +259,7 @@ async def test_uninstalled_while_running(due: str) -> None:
     for _ in range(3):
         assert "is not renewed while its owner" in await leader.step()
     assert world.writes() == []
-    assert leader.pair is not None  # what is there is served
+    assert leader.pair is not None  # the existing pair is served
 
 
 async def test_bundle_is_put_right_unless_cert_manager_injects_it() -> None:
@@ -288,7 +288,7 @@ async def test_bundle_of_garbage_does_not_keep_a_due_certificate(garbage: object
 
 
 async def test_cert_manager_is_only_read() -> None:
-    """With cert-manager the Secret is loaded, whoever leads, and nothing is written, even when it is due or missing."""
+    """With cert-manager every replica loads the Secret, and nothing is written, even when it is due or missing."""
     world = World()
     keeper = world.replica(certificates="cert-manager")
     assert await keeper.step() == "is missing until the leader or cert-manager creates it"

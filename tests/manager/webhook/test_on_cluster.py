@@ -66,7 +66,7 @@ class Guarded:
         return manager
 
     def end(self) -> None:
-        """End every manager in order; none has complained about rights, or shown a fault of its own."""
+        """End every manager in order; none may have logged denied rights or a fault of its own."""
         codes = [manager.stop() for manager in self.managers]
         said = "".join(manager.said() for manager in self.managers)
         assert set(codes) <= {0, -signal.SIGKILL}, said
@@ -74,7 +74,7 @@ class Guarded:
         assert "orbidden" not in said or "cannot be reached" in said, said
 
     def store(self, text: str) -> None:
-        """Have the ConfigMap hold a text, whatever it says: nobody is asked about what is there already."""
+        """Store a text in the ConfigMap without admission."""
         self.stage.configure(text)
 
     def refusal(self, text: str, *, dry: bool = True) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class Guarded:
         ):
             return secured.getpeercert(binary_form=True) or b""
 
-    def asked(self, manager: Manager) -> float:
+    def reviews(self, manager: Manager) -> float:
         page = manager.page("/metrics")[1]
         counts = re.findall(r"^headroom_manager_webhook_reviews_total\{.*\} (\S+)$", page, flags=re.MULTILINE)
         return sum(map(float, counts))
@@ -132,7 +132,7 @@ def guarded(stage: Stage, tmp_path: Path) -> Iterator[Guarded]:
 
 
 def _editor(directory: Path) -> Path:
-    """An editor that first writes a bad config and then, when it is opened again, keeps what it sees and mends it."""
+    """An editor that first writes a bad config and then, when it is opened again, keeps the text and repairs it."""
     script = directory / "editor"
     program = f"""#!{sys.executable}
 import pathlib, sys
@@ -172,12 +172,12 @@ def test_user_is_told_what_is_wrong(guarded: Guarded, tmp_path: Path) -> None:
     warned = guarded.kubectl("patch", "configmap", CONFIG_MAP, "--type=merge", "-p", unconfirmed)
     assert warned.returncode == 0
     assert "Warning: somethingElse" in warned.stderr
-    before = guarded.asked(manager)
+    before = guarded.reviews(manager)
     assert guarded.kubectl("create", "configmap", "other", f"--from-literal=colocation-config={BAD}").returncode == 0
     elsewhere = ("create", "configmap", CONFIG_MAP, "-n", "default", f"--from-literal=colocation-config={BAD}")
     assert guarded.kubectl(*elsewhere, "--dry-run=server").returncode == 0
     assert guarded.kubectl("delete", "configmap", "other", CONFIG_MAP).returncode == 0
-    assert guarded.asked(manager) == before  # of all this the API server asked nothing
+    assert guarded.reviews(manager) == before  # the API server sent no review for these
     created = guarded.kubectl("create", "configmap", CONFIG_MAP, f"--from-literal=colocation-config={BAD}")
     assert "enabl: unknown field" in created.stderr
 
@@ -225,7 +225,7 @@ def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
     editing = threading.Thread(target=edit, daemon=True)
     editing.start()
     other = free_port()
-    guarded.manager(other)  # stands by, and serves the same
+    guarded.manager(other)  # a standby serves the same
     try:
         was = ssl.PEM_cert_to_DER_cert(due.certificate.decode())
         eventually(functools.partial(_differs, guarded, was), "another certificate is served")
@@ -238,14 +238,14 @@ def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
     assert passed == []
     stored = guarded.api.get(SECRET)
     assert read(stored["data"]).ends > time.time() + LIFETIME_SECONDS - DAY
-    assert due.certificate in guarded.trusted()  # for an hour, whoever may still serve what it signed
+    assert due.certificate in guarded.trusted()  # for an hour, since a replica may still serve its certificates
     assert stored["metadata"]["ownerReferences"][0]["kind"] == "ValidatingWebhookConfiguration"
 
 
 def _differs(guarded: Guarded, seen: bytes) -> bool:
     try:
         return guarded.served() != seen
-    except OSError:  # what is trusted may be of before the certificate that it now serves
+    except OSError:  # the trusted bundle may be older than the served certificate
         return False
 
 

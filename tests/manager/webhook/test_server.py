@@ -82,7 +82,7 @@ async def test_good_unchanged_and_foreign_texts_and_deletions_are_admitted(body:
 
 
 async def test_warnings() -> None:
-    """What is ignored or probably not meant is admitted with a warning for each; what is too long is not judged."""
+    """Ignored or probably unintended settings are admitted with a warning each; too long a text is not checked."""
     async with serving() as served:
         result = await served.ask(review('{"enable": true, "somethingElse": 1}'))
         assert (result["allowed"], ["somethingElse" in warning for warning in result["warnings"]]) == (True, [True])

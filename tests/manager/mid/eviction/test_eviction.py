@@ -89,7 +89,7 @@ async def test_dry_run_is_default() -> None:
         world.steady.now += 1
         world.reports(report(age=age))
         await world.reconcile()
-    assert "MidEvictionDryRun" in world.told()
+    assert "MidEvictionDryRun" in world.events_recorded()
     assert world.api.written("POST", "/eviction") == []
 
 
@@ -102,7 +102,7 @@ async def test_off_only_counts_the_deficit() -> None:
 
 
 async def test_unproven_deficit_is_explained() -> None:
-    """A deficit that follows from a lost history alone evicts nobody, and an event says why, once for each reason."""
+    """A deficit from a lost history alone evicts no pod, and an event states the reason once."""
     under = EvictingNode(*three(), cpu="0")
     ready = {"type": names.CONDITION_PREDICTION_READY, "status": "False"}
     for conditions in ([ready], [ready], [{**ready, "type": names.CONDITION_COLLECTING}]):
@@ -135,7 +135,7 @@ async def test_evicted_pod_is_neither_evicted_again_nor_replaced() -> None:
 
 async def test_terminating_pod_that_leaves_meanwhile_is_no_shortage() -> None:
     under = EvictingNode(*three(), mid("out", 3000, terminating=True), maxPerNodePerMinute=1, cpu="3")
-    await under.lasts()  # 3 are short beside what is terminating: two pods, one a minute
+    await under.lasts()  # 3 are short beyond terminating pods: two pods, one a minute
     under.observe()
     under.eviction["maxPerNodePerMinute"] = 100
     under.report()
@@ -154,7 +154,7 @@ async def test_terminating_pod_that_leaves_meanwhile_is_no_shortage() -> None:
     ],
 )
 async def test_refusal_sends_to_the_next(error: Exception, result: str, evicted: list[str], why: str) -> None:
-    """A pod whose eviction is refused stays, with the reason, and takes no place of the limits."""
+    """A pod whose eviction is rejected stays, with the reason, and does not count in the limits."""
     under = EvictingNode(*three(), maxPerNodePerMinute=1, maxPerMinute=1)
     under.api.refused["young"] = error
     await under.lasts()
@@ -191,7 +191,7 @@ async def test_overload_ends_the_pass(error: ApiUnavailable) -> None:
 
 @pytest.mark.parametrize("change", [{"uid": "new"}, {"deletionTimestamp": at(0)}, {"nodeName": "n2"}, None])
 async def test_another_pod_of_the_name_stays(change: Json | None) -> None:
-    """A pod that is another one meanwhile, terminates, moved or is gone is not evicted; its room counts."""
+    """A pod that was recreated, terminates, moved or is gone is not evicted; its resources count."""
     under = EvictingNode(*three())
     if change is None:
         del under.api.objects[YOUNG]
@@ -213,7 +213,7 @@ async def test_another_pod_of_the_name_stays(change: Json | None) -> None:
 async def test_limits_per_node_and_cluster(
     limits: dict[str, int], evicted: list[str], a_minute_later: list[str], skipped: str
 ) -> None:
-    """What a limit skips counts once, however often the node is reconciled; 0 never has room."""
+    """A pod skipped by a limit counts once, for any number of reconciliations; a limit of 0 skips all."""
     under = EvictingNode(*three(), cpu="0", **limits)
     assert await under.lasts() == (pytest.approx(60) if evicted else None)
     under.observe()
@@ -285,7 +285,7 @@ async def test_replacement_is_left_alone() -> None:
 
 
 async def test_new_leader_observes_for_itself() -> None:
-    """What was observed before the leadership was lost proves nothing later; the metrics of the node go with it."""
+    """Observations from before a loss of leadership prove nothing later; the node's metrics go with it."""
     under = EvictingNode(*three())
     await under.lasts(AFTER_SECONDS - 10)
     MidEvictions().forget(under.context, "n1")
@@ -313,11 +313,11 @@ async def test_lost_leadership_stops_before_evicting_and_takes_no_place() -> Non
 
 
 async def test_eviction_without_effect_is_repeated_after_a_minute() -> None:
-    under = EvictingNode(mid("odd", 5000))
+    under = EvictingNode(mid("finalized", 5000))
     await under.lasts()
-    del under.api.objects[f"{PODS}/odd"]["metadata"]["deletionTimestamp"]
+    del under.api.objects[f"{PODS}/finalized"]["metadata"]["deletionTimestamp"]
     await under.next(59)
-    assert under.evicted() == ["odd"]
+    assert under.evicted() == ["finalized"]
     under.later(2)
     await under.lasts()
-    assert under.evicted() == ["odd", "odd"]
+    assert under.evicted() == ["finalized", "finalized"]

@@ -13,7 +13,7 @@ WALL = 1_800_000_000.0
 
 
 def test_minute_slides() -> None:
-    """Whoever allows fewer waits for longer; 0 means never; one that did not happen gives its place back."""
+    """A lower limit waits longer; 0 means never; a failed eviction gives its place back."""
     rate = SlidingMinute()
     for now in (100.0, 110.0, 120.0):
         rate.take(now)
@@ -49,7 +49,7 @@ def test_backoff_doubles_to_six_hours_and_is_forgotten() -> None:
 
 
 def test_restart_takes_young_pods_for_replacements() -> None:
-    """Whoever has just begun leaves pods alone that were made in the 10 minutes before, not older or newer ones."""
+    """A manager that has just started spares pods created in the 10 minutes before, not older or newer ones."""
     backoff = EvictionBackoff()
     backoff.begin(1000.0, WALL)
     backoff.begin(1300.0, WALL + 300)  # it has begun already

@@ -87,7 +87,7 @@ _PODS = st.lists(
 
 @given(_PODS, st.builds(short, st.integers(0, 6000), st.integers(0, 1500)), st.sets(st.integers(0, 11)))
 def test_victims_are_minimal_prefix(made: list[Json], what: Any, spared: set[int]) -> None:  # noqa: ANN401
-    """For any pods and shortage: in order, each victim needed when its turn came, nobody skipped without a reason."""
+    """For any pods and shortage: in order, each victim needed at its turn, each spared pod with a reason."""
     order = eviction_order(inputs_of(*made))
     left_alone = {order[index].uid for index in spared if index < len(order)}
     selection = select_victims(order, what, lambda each: "left alone" if each.uid in left_alone else "")

@@ -1,4 +1,4 @@
-"""What is really short: whatever is not known speaks for the pods that run."""
+"""The proven shortage: unknown values count in favour of running pods."""
 
 from typing import Any
 
@@ -78,7 +78,7 @@ NO_RECLAIMABLE = "what can be reclaimed of Prod pods is not reported"
         # a node that is really full proves it without a prediction: Prod and system use 14 of 16 cores, so 2 are left
         (report(usage=("16", "24Gi"), reclaimable=None), 9000, 9000, 7000, (NO_RECLAIMABLE,)),
         (report(usage=(None, "24Gi")), 3000, 3000, 0, (NO_NODE,)),
-        (without("mid"), 8000, 5000, 0, ()),  # Mid pods whose usage is not reported use what they requested
+        (without("mid"), 8000, 5000, 0, ()),  # Mid pods without reported usage use their requests
         (without("node"), 8000, 8000, 0, (NO_NODE,)),
         (without("sys"), 8000, 8000, 0, (NO_SYSTEM,)),
         (without("node", "sys", "mid"), 8000, 8000, 0, (NO_NODE,)),
@@ -88,7 +88,7 @@ NO_RECLAIMABLE = "what can be reclaimed of Prod pods is not reported"
 def test_unknown_inputs_evict_nobody(
     metric: Json, requested: int, deficit: int, proven: int, unknown: tuple[str, ...]
 ) -> None:
-    """What the formula calls a deficit is proven only as far as it does not follow from what is unknown."""
+    """The formula's deficit is proven only as far as it does not follow from unknown values."""
     inputs = node_inputs(None, metric, mid("a", requested))
     result, matches = calculate(inputs), seen(inputs)
     assert matches is not None

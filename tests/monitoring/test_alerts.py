@@ -52,8 +52,8 @@ def test_alert_leads_to_its_runbook(name: str) -> None:
     assert notes["description"].endswith(".")
     assert notes["runbook_url"] == f"docs/runbooks.md#{name.lower()}"
     section = RUNBOOKS.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
-    assert "**What it means.**" in section
-    assert "**What to do.**" in section
+    assert "**Meaning.**" in section
+    assert "**Action.**" in section
 
 
 def test_runbooks_are_of_alerts() -> None:

@@ -28,21 +28,21 @@ NO_CGROUP: Final = "no-cgroup"
 ENDED: Final = "ended"
 REASONS: Final[dict[str, str]] = {
     "first-reading": "A counter was read for the first time: a rate needs two readings.",
-    "recreated": "The cgroup was removed and made again under the same name.",
+    "recreated": "The cgroup was removed and recreated under the same name.",
     "counter-reset": "The counter fell.",
     "too-soon": "The two readings are too close together for a rate.",
-    "clock": "When the counter was read is not known, or its clock did not run forward.",
-    "paused": "Too long ago since the last reading: the agent was held up.",
+    "clock": "The time of the reading is unknown, or its clock did not run forward.",
+    "paused": "The last reading is too old, because the agent was delayed.",
     "suspended": "The machine slept between the two readings.",
-    "implausible": "The counter grew by more than this machine can do.",
-    VANISHED: "The cgroup went away since the last tick.",
+    "implausible": "The counter grew by more than this machine allows.",
+    VANISHED: "The cgroup was removed since the last tick.",
     ENDED: "The pod ended since the last tick; terminated pods are not measured.",
-    NO_CGROUP: "The pod runs, and no cgroup was ever found for it.",
+    NO_CGROUP: "The pod runs, but no tick found its cgroup.",
     "no-memory-controller": "The kernel, or this cgroup, has no memory controller.",
-    "unreadable": "The file may not be read, or reading it failed.",
+    "unreadable": "The agent has no permission to read the file, or reading failed.",
     "malformed": "The file has unexpected content: a short read, or another file.",
     NOT_FINITE: "The value is no finite number.",
-    INPUT_MISSING: "System usage is node - pods: one of them is missing in this tick.",
+    INPUT_MISSING: "An input of node - pods is missing in this tick.",
 }
 """Reasons for a missing value, with their meanings."""
 

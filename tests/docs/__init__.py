@@ -1,1 +1,1 @@
-"""The documentation: the form of its pages, what they refer to, and what their commands do."""
+"""Tests of the documentation: the form of its pages, their references, and their commands."""

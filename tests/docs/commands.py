@@ -20,7 +20,7 @@ _PROMPTS: Final = (
     "python",
     "pip",
 )
-"""Programs whose words can be checked."""
+"""Programs with checkable command lines."""
 
 
 def commands(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -33,7 +33,7 @@ def commands(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def quoted(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The commands that stand in backquotes in a page's text, with their lines."""
+    """The commands in backquotes of a page's text, with their lines."""
     _, prose = parts(text)
     for number, line in prose:
         for code in _INLINE.findall(line):
@@ -42,7 +42,7 @@ def quoted(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def spans(text: str) -> Iterator[tuple[int, str]]:
-    """Everything that stands in backquotes in a page's text, with its line."""
+    """All texts in backquotes of a page, with their lines."""
     _, prose = parts(text)
     for number, line in prose:
         yield from ((number, code) for code in _INLINE.findall(line))

@@ -14,7 +14,7 @@ _PREDICT: Final = "nodePredictPolicy"
 _PLACE: Final = re.compile(r"(?P<begin><!-- fields: (?P<group>\w+) -->\n).*?(?P<end><!-- end -->\n)", re.DOTALL)
 _HEAD: Final = "| field | default | allowed | meaning |\n|---|---|---|---|\n"
 _OF_RESOURCES: Final = (f"{_PREDICT}.cpu", f"{_PREDICT}.memory")
-"""What is described in a sentence: the same fields once more, for one resource."""
+"""Fields described in a sentence: the same fields once more, for one resource."""
 
 
 def rewritten(text: str) -> str:
@@ -45,7 +45,7 @@ def _group(field: Field) -> str:
 
 
 def _is_whole(field: Field) -> bool:
-    """Return whether it is an object or list whose parts have rows of their own."""
+    """Return whether it is an object or list with rows for its parts."""
     return any(entry.path.startswith((f"{field.path}.", f"{field.path}[].")) for entry in every_field())
 
 

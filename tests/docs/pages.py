@@ -1,4 +1,4 @@
-"""Which pages there are, and what is in them beside their blocks."""
+"""The pages, and their content outside of code blocks."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def text_of(page: str) -> str:
 
 
 def links(text: str) -> Iterator[tuple[int, str]]:
-    """The targets of a page's links, with their lines; what stands in code is none."""
+    """The targets of a page's links, with their lines; code has none."""
     _, prose = parts(text)
     for number, line in prose:
         for target in _LINK.findall(_CODE.sub("`", line)):

@@ -34,4 +34,4 @@ ON_NODE: Final = tuple(page for page in runnable() if page not in {*ELSEWHERE, *
 ON_MACHINE: Final = tuple(page for page in runnable() if ELSEWHERE.get(page, "").endswith("test_pages_on_machine.py"))
 """Pages that are followed on this machine, without a cluster."""
 FOLDERS: Final = ("charts", "docs", "tools")
-"""What a reader finds in the folder where the commands are pasted: that of a clone."""
+"""The files in the folder where a reader pastes the commands: those of a clone."""

@@ -3,7 +3,7 @@ from tests.support.config_fields import every_field
 
 
 def test_page_is_made_from_types() -> None:
-    """The page's tables have what the types have; `make docs` writes them."""
+    """The page's tables match the types; `make docs` writes them."""
     text = PAGE.read_text(encoding="utf-8")
     assert rewritten(text) == text
 

@@ -23,12 +23,12 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 
 PAUSE: Final = "localhost/pause:dev"
 MID_CPU: Final = "0"
-"""What the quick start's Mid pod requests of CPU: other tests keep the machine busy, and then none is published.
+"""CPU request of the quick start's Mid pod: other tests keep the machine busy, and then none is published.
 The demo's pod requests some, and its test waits until there is."""
 
 
 def _values(story: Story) -> str:
-    """What a user's own values.yaml sets: here which images, and that one node cannot hold two of each."""
+    """Settings of a user's own values.yaml: here the images, and that one node cannot hold two of each."""
     return yaml.safe_dump(
         {
             "manager": {"replicas": 1},
@@ -53,7 +53,7 @@ def beginning(
     tmp_path_factory: pytest.TempPathFactory,
     real_node_requirements: None,  # noqa: ARG001 - it skips
 ) -> Iterator[Beginning]:
-    """A reader who has followed the quick start; beside it run the demo's pods."""
+    """The state after the quick start, with the demo's pods."""
     folder = tmp_path_factory.mktemp("clone")
     for name in FOLDERS:
         (folder / name).symlink_to(ROOT / name)
@@ -80,7 +80,7 @@ def beginning(
 
 @pytest.mark.node
 def test_quick_start_is_true(beginning: Beginning) -> None:
-    """A reader who pastes the quick start's commands into an empty cluster sees what it shows, until a Mid pod runs."""
+    """The quick start's commands in an empty cluster print the page's output, until a Mid pod runs."""
     assert not beginning.fault, beginning.fault
 
 
@@ -93,7 +93,7 @@ def test_page_is_true(beginning: Beginning, page: str) -> None:
 @pytest.mark.cluster
 @pytest.mark.parametrize("page", ON_CONTROL_PLANE)
 def test_page_on_control_plane_is_true(page: str, tmp_path: Path) -> None:
-    """A reader who pastes a page's commands into an empty cluster sees what the page shows, to the last digit."""
+    """A page's commands in an empty cluster print the page's output, to the last digit."""
     for name in FOLDERS:
         (tmp_path / name).symlink_to(ROOT / name)
     with Cluster(kwok_nodes=0) as cluster:

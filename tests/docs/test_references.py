@@ -1,4 +1,4 @@
-"""What pages refer to is there: commands with their flags, targets, modules, tests, files, values, metrics."""
+"""References of pages exist: commands with their flags, targets, modules, tests, files, values, metrics."""
 
 import contextlib
 import io
@@ -31,7 +31,7 @@ FOLDERS: Final = (
     "tests",
     "tools",
 )
-"""Folders whose files pages name."""
+"""Folders of files that pages name."""
 _TEST: Final = re.compile(r"\btests/[\w/]+\.py(?:::(\w+))?")
 _METRIC: Final = re.compile(r"\bheadroom_(?:agent|manager|scheduler)_\w+")
 
@@ -56,7 +56,7 @@ def test_names_exist(page: str) -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/metrics.md"])
 def test_metrics_are_documented(page: str) -> None:
-    """Every metric that a page names is in docs/metrics.md, which other tests compare with what is exported."""
+    """Every metric on a page is in docs/metrics.md, which other tests compare with the exported ones."""
     cached = set(_METRIC.findall(text_of("docs/metrics.md")))
     named = {re.sub(r"_(bucket|sum|count)$", "", name) for name in _METRIC.findall(text_of(page))}
     assert {
@@ -92,7 +92,7 @@ def test_wrong_names_are_found() -> None:
 
 
 def fault(words: list[str], *, whole: bool = True) -> str:
-    """What is wrong with a command; empty when nothing is, or when it is not ours to judge."""
+    """The error in a command; empty without one, or for a foreign command."""
     program, *rest = words
     if program == "kubectl" and rest[:1] == ["headroom"]:
         problem = _refused(_plugin(), rest[1:], " ".join(words))
@@ -171,7 +171,7 @@ def _values() -> dict[str, Any]:
 
 
 def _is_value(name: str) -> bool:
-    """Return whether the chart has this value; what is below one that may hold anything is one, too."""
+    """Return whether the chart has this value, or an ancestor that accepts any content."""
     place: Any = _values()
     for part in re.sub(r"\[\d+\]", "", name.replace("\\.", "")).split("."):
         if not isinstance(place, dict) or not place:

@@ -1,4 +1,4 @@
-"""What runs the pages of docs/ notices when a page is wrong."""
+"""The runner of docs/ detects wrong pages."""
 
 from pathlib import Path
 
@@ -107,7 +107,7 @@ def test_page_is_followed(reader: Reader, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_page_fails(reader: Reader, tmp_path: Path, block: str, reported: str) -> None:
-    """A page whose block fails or prints something else fails, with the line, both outputs and the exit code."""
+    """A page with a failing block or another output fails, with the line, both outputs and the exit code."""
     page = written(tmp_path, f"text\n\n{block}")
     with pytest.raises(PageError, match=r"page\.md, line 3") as caught:
         reader.follow(page)
@@ -148,13 +148,13 @@ def test_odd_blocks_are_refused(text: str) -> None:
     ],
 )
 def test_outputs_are_compared(expected: str, actual: str, same: bool) -> None:  # noqa: FBT001 - a parameter
-    """Blanks do not count, `…` stands for what varies, and all else counts."""
+    """Blanks do not count, `…` matches any text, and all else counts."""
     assert matches(expected, actual) is same
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_blocks_are_marked(page: str) -> None:
-    """Each block states whether it is run, and no command stands outside of one."""
+    """Each block states whether it runs, and no command is outside of one."""
     assert faults(text_of(page)) == []
 
 

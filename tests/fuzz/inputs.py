@@ -1,4 +1,4 @@
-"""Inputs that nobody would think of: damaged files of the kernel, JSON of any shape, bytes."""
+"""Unusual inputs: damaged files of the kernel, JSON of any shape, bytes."""
 
 import json
 import re
@@ -14,11 +14,11 @@ NUMBERS: Final = (
     "", "0", "-0", "-1", "+5", "1_000", "0x10", "1.5", "1e400", "NaN", "-inf", "²", "٣", "\uff11", "max",
     str(2**53), str(2**63 - 1), str(2**63), str(2**64 - 1), str(2**64 - 4096), str(2**64), "9" * 40, "9" * 5000,
 )  # fmt: skip
-"""What may stand where a number should: absent, negative, wrapped, huge, other scripts' digits."""
+"""Values in place of a number: absent, negative, wrapped, huge, other scripts' digits."""
 JUNK: Final = (
     "", " ", "\x00", "\r", "\t\t", "\ufffd\ufffd", "cpu", ":", "=", "kB", "some", "total=", "9 9 9", "ä", "😀"
 )  # fmt: skip
-"""What may stand where a line should."""
+"""Texts in place of a line."""
 _NUMBER: Final = re.compile(r"-?[0-9]+")
 
 
@@ -54,7 +54,7 @@ def damaged(draw: DrawFn, *originals: str) -> str:
 
 
 def kernel_texts(*originals: str) -> SearchStrategy[str]:
-    """What a file of the kernel might hold, as it is read: damaged, any text, any bytes."""
+    """Contents of a kernel file: damaged, any text, any bytes."""
     return damaged(*originals) | st.text() | st.binary().map(lambda data: data.decode("ascii", "replace"))
 
 
@@ -88,7 +88,7 @@ def _places(value: Json, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def _of_its_kind(value: Json) -> SearchStrategy[Json]:
-    """What an API server admits in place of a value: texts, numbers and booleans for themselves; none of the others."""
+    """Values that an API server accepts: texts, numbers and booleans for themselves; none of the others."""
     if isinstance(value, str):
         return st.sampled_from([*NUMBERS, "250m", "3Gi", "1e3", "0.1n", "9Ei", "koord-mid", "Failed"]) | st.text(
             max_size=9
@@ -120,7 +120,7 @@ def altered(
 
 
 def objects(*originals: Json) -> SearchStrategy[Json]:
-    """What might be sent in place of such objects: altered ones, and maps of anything with the same keys."""
+    """Replacements of such objects: altered ones, and maps of anything with the same keys."""
     keys = sorted(
         {key for original in originals for place in _places(original) for key in place if isinstance(key, str)}
     )
@@ -128,6 +128,6 @@ def objects(*originals: Json) -> SearchStrategy[Json]:
 
 
 def json_texts(*originals: Json) -> SearchStrategy[str]:
-    """What might stand in a file or a field in place of such JSON: damaged text, JSON of any shape, any text."""
+    """Replacements of such JSON in a file or field: damaged text, JSON of any shape, any text."""
     texts = damaged(*map(json.dumps, originals)) | objects(*originals).map(json.dumps)
     return texts | any_json().map(json.dumps) | st.text()

@@ -1,4 +1,4 @@
-"""How hard the parsers are tried, and what counts as a sound refusal."""
+"""Effort of the fuzz tests, and the definition of a valid refusal."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -32,7 +32,7 @@ def are_lines(*texts: str) -> None:
 
 
 def answer_or_refusal(parse: Callable[[], T], refusal: type[Exception], *named: str) -> T | None:
-    """What a parser answers; None for a refusal, the message of which has one of the words `named`."""
+    """A parser's result; None for a refusal, with one of the words `named` in its message."""
     try:
         return parse()
     except refusal as error:

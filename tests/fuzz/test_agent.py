@@ -30,7 +30,7 @@ from tests.fuzz.inputs import Json, any_json, damaged, kernel_texts, objects
 from tests.fuzz.originals import POD, V1_MEMORY_STAT, V1_USAGE, V2_CPU_STAT, V2_MEMORY_STAT
 from tests.fuzz.strength import answer_or_refusal, fuzz
 
-NOBODY: Any = None  # nothing is asked in these tests
+NO_API: Any = None  # these tests send no request
 LINE = json.dumps({"type": "MODIFIED", "object": {**POD, "metadata": {**POD["metadata"], "resourceVersion": "7"}}})
 DEEP = st.integers(1, 100_000).map(lambda levels: "[" * levels)
 START = 1_700_000_000.0
@@ -80,7 +80,7 @@ def test_watch_event_is_one_or_the_end_or_quoted(line: str) -> None:
         event = answer_or_refusal(lambda: _event(line.encode(errors="replace")), ApiUnavailable, "not an event")
     except _Gone:
         return
-    assert event is None or event.version is not NOBODY
+    assert event is None or event.version is not NO_API
 
 
 @fuzz(
@@ -90,7 +90,7 @@ def test_watch_event_is_one_or_the_end_or_quoted(line: str) -> None:
     pods=st.lists(objects(POD) | any_json()),
 )
 def test_watched_objects_leave_pods(kind: str, pod: Json, nodes: list[Json], pods: list[Json]) -> None:
-    source, node = ApiPods(NOBODY, "worker"), ApiNode(NOBODY, "worker")
+    source, node = ApiPods(NO_API, "worker"), ApiNode(NO_API, "worker")
     refused: list[str] = []
     source.on_rejected = node.on_rejected = refused.append
     source.apply(listed_in(source, *pods))

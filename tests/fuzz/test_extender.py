@@ -20,18 +20,19 @@ from tests.fuzz.originals import NODE, POD, SOUND
 from tests.fuzz.strength import LONGEST_LINE, fuzz
 
 NAMES: Final = ["a", "hot", "unreported", "new"]
-NODES: Final = [{**SOUND["odd"]["nodes"], "metadata": {**SOUND["odd"]["nodes"]["metadata"], "name": "a"}}, NODE]
+_META: Final = SOUND["malformed"]["nodes"]["metadata"]
+NODES: Final = [{**SOUND["malformed"]["nodes"], "metadata": {**_META, "name": "a"}}, NODE]
 META: Final = {name: {"Pods": [{"UID": "u"}], "NumPDBViolations": 0} for name in NAMES}
 VICTIMS: Final = {"a": {"Pods": [POD], "NumPDBViolations": 1}, "hot": {"Pods": []}}
-ASKED: Final = (
-    {"Pod": SOUND["odd"]["pods"], "Nodes": None, "NodeNames": NAMES},
+REQUEST: Final = (
+    {"Pod": SOUND["malformed"]["pods"], "Nodes": None, "NodeNames": NAMES},
     {"Pod": POD, "Nodes": {"metadata": {}, "items": NODES}, "NodeNames": None},
 )
 REQUESTS: Final = {
-    "filter": ASKED,
-    "prioritize": ASKED,
+    "filter": REQUEST,
+    "prioritize": REQUEST,
     "preempt": (
-        {"Pod": SOUND["odd"]["pods"], "NodeNameToVictims": None, "NodeNameToMetaVictims": META},
+        {"Pod": SOUND["malformed"]["pods"], "NodeNameToVictims": None, "NodeNameToMetaVictims": META},
         {"Pod": POD, "NodeNameToVictims": VICTIMS, "NodeNameToMetaVictims": None},
     ),
 }

@@ -29,7 +29,7 @@ def wire() -> Mock:
 
 
 def answered(pieces: list[bytes]) -> tuple[bytes, bool, list[Request]]:
-    """What a connection answers to bytes that come in these pieces, whether it is open, and what it understood."""
+    """A connection's response to bytes in these pieces, its state, and the parsed requests."""
     understood: list[Request] = []
 
     def echo(request: Request) -> Reply:

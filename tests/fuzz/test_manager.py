@@ -1,4 +1,4 @@
-"""What people and agents write into ConfigMaps, Nodes, NodeMetrics and pods: the manager writes numbers or nothing."""
+"""Any content of ConfigMaps, Nodes, NodeMetrics and pods: the manager writes numbers or nothing."""
 
 import asyncio
 import json

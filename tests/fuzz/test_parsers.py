@@ -54,7 +54,7 @@ from tests.fuzz.originals import (
 from tests.fuzz.strength import answer_or_refusal, are_lines, fuzz
 
 LARGEST: Final = 2**64
-MOST_BYTES: Final = 2**53  # what the store keeps exactly; one pod beyond it would cost everybody the tick
+MOST_BYTES: Final = 2**53  # the store's exact range; one pod beyond it would cost all pods the tick
 LONGEST_SECONDS: Final = 10 * 366 * 86400
 
 

@@ -1,4 +1,4 @@
-"""The scheduler's profile, as anybody who edits a ConfigMap or values may write it, and answers of metric providers."""
+"""The scheduler's profile, as any editor of a ConfigMap or values may write it, and responses of metric providers."""
 
 import json
 import math
@@ -29,7 +29,7 @@ KEYS = st.sampled_from(["kind", "plugins", "profiles", "\n", "x" * 999])
 
 @st.composite
 def headed(draw: st.DrawFn, original: Json) -> str:
-    """An altered object that keeps its kind; what is no object stays as it is."""
+    """An altered object that keeps its kind; other values stay unchanged."""
     inputs = draw(objects(original))
     kind = {key: original[key] for key in ("apiVersion", "kind")}
     return json.dumps({**inputs, **kind} if isinstance(inputs, dict) else inputs)
@@ -62,16 +62,16 @@ TEXTS = {
 
 
 def works(profile: Profile) -> None:
-    """What is accepted can be written to the log, and judges a pod: every score is from 0 to 100."""
+    """An accepted profile can be logged, and evaluates a pod: every score is from 0 to 100."""
     assert profile.enabled
     assert all("\n" not in line for line in summary(profile))
     for part in profile.enabled:
         json.dumps(encode(part.plugin), allow_nan=False)
     cache = ClusterCache(profile.load_rules, {part.name: part.plugin for part in profile.enabled})
-    cache.put_node(SOUND["odd"]["nodes"])
+    cache.put_node(SOUND["malformed"]["nodes"])
     cache.put_node({"metadata": {"name": "empty"}, "status": {"allocatable": {"cpu": "0", "memory": "0"}}})
-    cache.put_node_metric(SOUND["odd"]["nodemetrics"])
-    cache.put_pod(SOUND["odd"]["pods"], 1_735_689_600.0)
+    cache.put_node_metric(SOUND["malformed"]["nodemetrics"])
+    cache.put_pod(SOUND["malformed"]["pods"], 1_735_689_600.0)
     nodes, cycle = cache.freeze(1_735_689_600.0), Cycle(profile.enabled)
     pod = cache.read(SOUND["cluster"]["pods"][0])
     assert len(cycle.filter(pod, nodes).passes) == 2

@@ -1,4 +1,4 @@
-"""Objects that anybody wrote, or of shapes that Kubernetes does not allow: they are named, all others go on as ever."""
+"""Malformed objects are named, and all others are processed as before."""
 
 import asyncio
 import copy
@@ -48,21 +48,21 @@ from tests.fuzz.strength import are_lines, fuzz
 from tests.support.api import FakeApi
 from tests.support.objects import LEASE
 
-CLUSTER, BOUND = SOUND["cluster"], SOUND["odd"]["pods"]
+CLUSTER, BOUND = SOUND["cluster"], SOUND["malformed"]["pods"]
 WAITING = {**BOUND, "spec": {key: value for key, value in BOUND["spec"].items() if key != "nodeName"}}
-ODD = {**SOUND["odd"], "waiting pods": WAITING}
+MALFORMED = {**SOUND["malformed"], "waiting pods": WAITING}
 OURS: Final = "headroom-scheduler"
 NOW: Final = 1_735_689_600.0
 KEPT: Final = frozenset(
     {(), ("metadata",), *(("metadata", key) for key in ("name", "namespace", "uid", "resourceVersion"))}
 )
 PYTHON: Final = re.compile("TypeError|AttributeError|KeyError|IndexError|UnboundLocalError|AssertionError")
-THEIRS: Final = re.compile("odd/x|n2|q-odd|odd/q")
+THEIRS: Final = re.compile("malformed/x|n2|q-malformed|malformed/q")
 HOLD: Final = {"node": "n1", "until": NOW + 60, "victims": ["u"], "attempt": 1}
 
 
 class Scheduler:
-    """A cache with all plugins, and a sound cluster beside the odd objects."""
+    """A cache with all plugins, and a valid cluster beside the malformed objects."""
 
     def __init__(self) -> None:
         load = LoadAware(use_prediction=True, allow_customize_estimation=True, supported_resources=("gpu",)).defaulted()
@@ -119,20 +119,20 @@ def sound_scheduler() -> Scheduler:
     return scheduler
 
 
-def odd_object(data: st.DataObject, odd: str) -> tuple[str, Json]:
+def malformed_object(data: st.DataObject, malformed: str) -> tuple[str, Json]:
     """Its kind and itself, with anything in some places; it stays who it is, as the API server sees to that."""
-    return odd.rsplit(maxsplit=1)[-1], data.draw(altered(ODD[odd], kept=KEPT))
+    return malformed.rsplit(maxsplit=1)[-1], data.draw(altered(MALFORMED[malformed], kept=KEPT))
 
 
-@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("malformed", MALFORMED)
 @fuzz(data=st.data())
-def test_cache_takes_an_object_or_keeps_the_last_good_one(odd: str, data: st.DataObject) -> None:
+def test_cache_takes_an_object_or_keeps_the_last_good_one(malformed: str, data: st.DataObject) -> None:
     """Whatever an object changes to, pods are judged and charged rightly; nothing is left when it is gone."""
-    kind, item = odd_object(data, odd)
+    kind, item = malformed_object(data, malformed)
     scheduler = sound_scheduler()
     answers, charged = scheduler.answers(), dict(scheduler.quotas.pods)
-    scheduler.put(kind, ODD[odd])
-    quota, before = scheduler.quotas.ledger.quota("odd"), dict(scheduler.quotas.pods)
+    scheduler.put(kind, MALFORMED[malformed])
+    quota, before = scheduler.quotas.ledger.quota("malformed"), dict(scheduler.quotas.pods)
     ledger = scheduler.cache.ledger("n2")
     load = None if ledger is None else ledger.load()
     try:
@@ -140,10 +140,10 @@ def test_cache_takes_an_object_or_keeps_the_last_good_one(odd: str, data: st.Dat
     except Exception:  # noqa: BLE001 - the watch isolates it, whatever it is
         ledger = scheduler.cache.ledger("n2")
         assert (None if ledger is None else ledger.load()) == load
-        assert (scheduler.quotas.ledger.quota("odd"), scheduler.quotas.pods) == (quota, before)
+        assert (scheduler.quotas.ledger.quota("malformed"), scheduler.quotas.pods) == (quota, before)
     assert scheduler.answers() == answers
     scheduler.charges_are_right()
-    scheduler.cache.delete_pod("odd/x")
+    scheduler.cache.delete_pod("malformed/x")
     assert scheduler.quotas.pods == charged
     ledger = scheduler.cache.ledger("n2")
     sums = None if ledger is None else ledger.sums
@@ -157,7 +157,7 @@ def test_cache_takes_an_object_or_keeps_the_last_good_one(odd: str, data: st.Dat
     placed=st.booleans(),
 )
 def test_hold_lasts_for_some_time_at_most(text: str, *, placed: bool) -> None:
-    """Whatever stands in the annotation, and in the condition that vouches for it, the pod is charged as ever."""
+    """Any content of the annotation, and of its condition, leaves the pod's charge unchanged."""
     item = copy.deepcopy(CLUSTER["pods"][0])
     item["metadata"] |= {"uid": "a/h", "annotations": {names.ANNOTATION_RECLAIM_HOLD: text}}
     item["status"] = {"conditions": [{"type": names.CONDITION_RESOURCES_RESERVED, "status": "True", "message": text}]}
@@ -174,11 +174,11 @@ def test_hold_lasts_for_some_time_at_most(text: str, *, placed: bool) -> None:
 
 
 class Api(FakeApi):
-    """Lists what it is given, and then nothing changes."""
+    """Lists fixed objects; then nothing changes."""
 
-    def __init__(self, *odd: tuple[str, Json]) -> None:
+    def __init__(self, *malformed: tuple[str, Json]) -> None:
         super().__init__()
-        for kind, item in (*((kind, item) for kind, items in CLUSTER.items() for item in items), *odd):
+        for kind, item in (*((kind, item) for kind, items in CLUSTER.items() for item in items), *malformed):
             group = {
                 "elasticquotas": "apis/scheduling.x-k8s.io/v1alpha1", "nodemetrics": "apis/slo.koordinator.sh/v1alpha1",
                 "poddisruptionbudgets": "apis/policy/v1",
@@ -226,7 +226,7 @@ def only_the_odd_object_is_named() -> Iterator[None]:
 
 
 async def run_until(task: "asyncio.Task[Any]", done: Any) -> None:  # noqa: ANN401 - a callable
-    while not done() and not task.done():  # noqa: ASYNC110 - nobody says when
+    while not done() and not task.done():  # noqa: ASYNC110 - there is no event
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     task.cancel()
@@ -234,9 +234,9 @@ async def run_until(task: "asyncio.Task[Any]", done: Any) -> None:  # noqa: ANN4
         await task
 
 
-async def reclaimed(*odd: tuple[str, Json]) -> tuple[Any, ...]:
-    """What becomes of the sound objects: who is evicted, charges, and verdicts."""
-    scheduler, api = Scheduler(), Api(*odd)
+async def reclaimed(*malformed: tuple[str, Json]) -> tuple[Any, ...]:
+    """The outcome of the valid objects: victims, charges, and verdicts."""
+    scheduler, api = Scheduler(), Api(*malformed)
     typed, settings, metrics = cast("ApiServer", api), PreemptionSettings(), PreemptionMetrics(CollectorRegistry())
     pending, leader = Pending(frozenset({OURS}), lambda _: None), LeaseFollower(typed, LEASE, "me")
     leader.leads = lambda: True  # type: ignore[method-assign]
@@ -254,10 +254,10 @@ async def reclaimed(*odd: tuple[str, Json]) -> tuple[Any, ...]:
     return evicted, dict(bound("a")), dict(bound("b")), scheduler.answers()
 
 
-@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("malformed", MALFORMED)
 @fuzz(data=st.data())
-def test_reclaim_goes_on(odd: str, data: st.DataObject) -> None:
+def test_reclaim_goes_on(malformed: str, data: st.DataObject) -> None:
     with only_the_odd_object_is_named():
-        result = asyncio.run(reclaimed(odd_object(data, odd)))
+        result = asyncio.run(reclaimed(malformed_object(data, malformed)))
     assert result == asyncio.run(reclaimed())
     assert result[0] == ["a2"]

@@ -1,4 +1,4 @@
-"""What the store reads back from its file: chunks, times, what was learned, and the file itself."""
+"""The store's reads from its file: chunks, times, checkpoints, and the file itself."""
 
 import contextlib
 import struct

@@ -1,1 +1,1 @@
-"""Drives reference vectors (inputs and expected outputs of the systems we stand beside) through our own functions."""
+"""Drives reference vectors (inputs and expected outputs of peers) through our own functions."""

@@ -1,4 +1,4 @@
-"""What an adapter may answer beside plain JSON, and how an answer is compared with what a vector expects."""
+"""Results of adapters beyond plain JSON, and their comparison with a vector's expectation."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ class UnsupportedVectorError(Exception):
 
 
 class Exact(dict[str, Any]):
-    """An object whose keys must be exactly the expected ones: a map of data, where an extra key is a wrong answer."""
+    """An object whose keys must be exactly the expected ones: a map of data, where an extra key is an error."""
 
 
 class Amount(Fraction):

@@ -1,7 +1,7 @@
 """Runs vector files: reads them, finds the adapter of each vector, compares, and counts.
 
-`deviations.json` has the vectors that we answer differently on purpose, with what we answer and why; `scope.json` those
-that nothing of ours is meant to answer.
+`deviations.json` has vectors with a different result on purpose, the result and the reason; `scope.json` those
+without an adapter on purpose.
 """
 
 import json
@@ -63,7 +63,7 @@ def run_file(path: Path) -> FileReport:
     return FileReport(path.name, tuple(judge(path.stem, vector) for vector in vectors))
 
 
-def judge(family: str, vector: Any) -> Judgement:  # noqa: ANN401 - anything may stand in a file
+def judge(family: str, vector: Any) -> Judgement:  # noqa: ANN401 - a file may hold anything
     if not (isinstance(vector, Mapping) and isinstance(vector.get("input"), Mapping) and "expected" in vector):
         return Judgement(str(vector)[:60], Outcome.FAILED, "it has no input and expected")
     name, operation = str(vector.get("name")), str(vector["input"].get("op"))

@@ -1,4 +1,4 @@
-"""The reference vectors, and answers of our own that stay what they are."""
+"""The reference vectors, and our own recorded results."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_every_vector_has_its_answer(file: Path) -> None:
 
 @pytest.mark.parametrize("file", sorted(REGRESSION.glob("*.json")), ids=lambda file: file.stem)
 def test_answers_stay_what_they_are(file: Path) -> None:
-    """Inputs that no peer was asked get the answers that were checked when they were recorded."""
+    """Inputs without a peer's result give the results that were checked when they were recorded."""
     report = run_file(file)
     assert [
         f"{judgement.name}: {judgement.detail}"
@@ -74,12 +74,12 @@ def _expecting(expected: Any) -> dict[str, Any]:  # noqa: ANN401 - anything may 
     ],
 )
 def test_outcomes(family: str, vector: Any, outcome: Outcome) -> None:  # noqa: ANN401
-    """A wrong answer fails, and so does what is no vector; what has no adapter is counted apart."""
+    """A wrong result fails, and so does a malformed vector; one without an adapter is counted apart."""
     assert judge(family, vector).outcome is outcome
 
 
 def test_deviation_is_asserted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A vector that deviates fails where we answer something else than what is written down."""
+    """A deviating vector fails where our result differs from the recorded one."""
     wrong = _expecting({"results": [{"step": 0, "isEmpty": False}]})
     for ours, outcome in ((EMPTY["expected"], Outcome.DEVIATION), ({"error": True}, Outcome.FAILED)):
         recorded = {"name": "empty", "operation": "sequence", "reason": "why", "ours": ours}

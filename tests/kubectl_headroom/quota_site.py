@@ -61,7 +61,7 @@ def cluster(*objects: Json, text: str | None = None) -> FakeApi:
 
 
 def put(api: FakeApi, item: Json) -> None:
-    """Store an object where lists, and who asks for it by name, find it."""
+    """Store an object for lists and for reads by name."""
     metadata = item["metadata"]
     key = f"{metadata.get('namespace', '')}-{metadata['name']}"
     if "containers" in item.get("spec", {}):
@@ -72,7 +72,7 @@ def put(api: FakeApi, item: Json) -> None:
 
 
 def story() -> list[Json]:
-    """Team a, guaranteed 4 GPUs, uses 6; team b, guaranteed 6, uses 3 and asks for 3 more."""
+    """Team a, guaranteed 4 GPUs, uses 6; team b, guaranteed 6, uses 3 and requests 3 more."""
     return [
         machine("n1", 10),
         quota("a", {GPU: 4}, {GPU: 6}, used={GPU: "6"}),

@@ -43,7 +43,7 @@ def test_age_in_two_units(seconds: float | None, text: str) -> None:
 
 
 def test_percent_needs_a_whole() -> None:
-    """A share of nothing, or of what is not known, is a dash."""
+    """A share of zero, or of an unknown amount, is a dash."""
     assert amounts.percent(300, 1000) == "30%"
     assert amounts.percent(300, 0) == "-"
     assert amounts.percent(None, 1000) == "-"
@@ -85,7 +85,7 @@ def test_condition_reason_is_shown() -> None:
 
 
 def test_malformed_report_names_path() -> None:
-    """A report that somebody wrote wrongly becomes one sentence that names the object and the field."""
+    """A malformed foreign report becomes one sentence that names the object and the field."""
     metric = named("nodeMetrics", "web-1")
     metric["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = "lots"
     report = read(metric, NOW)

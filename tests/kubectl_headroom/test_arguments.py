@@ -39,7 +39,7 @@ def test_every_command_prints_every_form(line: str, output: str) -> None:
 
 @pytest.mark.parametrize("line", LINES)
 def test_every_command_logs_in_alike(line: str) -> None:
-    """Login flags count before the command and after it; what is not given takes its default."""
+    """Login flags count before and after the command; a missing flag takes its default."""
     before = ["--context", "c", "--as", "jane", "--request-timeout", "5s"]
     options = arguments.parser().parse_args([*before, *line.split(), "--as-group", "g", "--as-group", "h"])
     assert commands._login(options) == live.Login(None, "c", "jane", ("g", "h"), 5.0)
@@ -98,7 +98,7 @@ def test_shortest_interval() -> None:
 
 
 def test_what_if_is_for_nodes() -> None:
-    """--set tries what a node would publish; with a pod it is refused before anything is asked."""
+    """--set previews a node's amounts; with a pod it is rejected before any request."""
     options = arguments.parser().parse_args(["explain", "pod", "a", "--set", "enable=true"])
     with pytest.raises(CommandError, match="not a pod: explain node"):
         commands.COMMANDS["explain"](options)
@@ -127,7 +127,7 @@ users: [{name: me, user: {token: none}}]
 
 @pytest.fixture
 def nobody_there(tmp_path: Path) -> str:
-    """A kubeconfig whose server does not answer."""
+    """A kubeconfig whose server is unreachable."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -169,7 +169,7 @@ def test_no_api_server(command: list[str], nobody_there: str, capsys: pytest.Cap
 
 @pytest.mark.parametrize("given", [["--interval", "-1s"], ["--interval=-1s"]])
 def test_negative_value_is_told(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A value below nothing is told as such, whether or not an equals sign stands before it."""
+    """A negative value is reported as such, with and without an equals sign."""
     with pytest.raises(SystemExit) as ended:
         main(["top", "--watch", *given])
     assert ended.value.code == USAGE
@@ -203,7 +203,7 @@ def test_no_library_is_loaded_in_vain(modules: str, libraries: tuple[str, ...]) 
 
 @pytest.mark.parametrize("output", ["table", "json"])
 def test_nobody_reads(output: str) -> None:
-    """Standard output that is closed is no fault; one whose disk is full is, and is one line."""
+    """A closed standard output is no error; one on a full disk is, in one line."""
     words = [sys.executable, "-m", "kubectl_headroom", "version", "-o", output]
     closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *words], check=False, stderr=subprocess.PIPE, text=True)
     assert (closed.returncode, closed.stderr) == (0, "")
@@ -228,9 +228,9 @@ def test_commands_come_with_descriptions() -> None:
 
 def test_each_command_has_its_options() -> None:
     for command in words(""):
-        offered = words(command, "--")
-        assert "--help" in offered
-        assert ("--kubeconfig" in offered) == (command not in {"backtest", "config", "version"})
+        listed = words(command, "--")
+        assert "--help" in listed
+        assert ("--kubeconfig" in listed) == (command not in {"backtest", "config", "version"})
     assert words("config", "") == {"check", "diff"}
     assert "--config-name" in words("config", "diff", "--conf")
 

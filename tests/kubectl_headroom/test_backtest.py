@@ -39,7 +39,7 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
+def run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> str:
     assert main(["backtest", *map(str, words)]) == 0
     said = capsys.readouterr()
     assert said.err == ""
@@ -59,8 +59,8 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 
 
 
 def test_table_has_the_oracle_beside(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """People read what was judged, a row for the default policy and one for the oracle, and what they mean."""
-    out = told(capsys, "--trace", folder, "--machines", "2", "--seed", "3")
+    """The table has the traces, a row for the default policy and one for the oracle, and the columns' meaning."""
+    out = run(capsys, "--trace", folder, "--machines", "2", "--seed", "3")
     rows = [line.split() for line in out.splitlines() if line.startswith("cpu")]
     assert [(row[0], row[1], row[2], row[4]) for row in rows] == [
         ("cpu", "24h", "oracle", "0.00%"),
@@ -74,7 +74,7 @@ def test_table_has_the_oracle_beside(folder: Path, capsys: pytest.CaptureFixture
 
 def test_wide_table_tells_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """-o wide has more columns, and what each policy is."""
-    out = told(
+    out = run(
         capsys, "--trace", folder, "--policy", "sum-max:margin=0", "--policy", "recent-max:margin=50", "-o", "wide"
     )
     assert "BEATEN BY" in out
@@ -86,7 +86,7 @@ def test_wide_table_tells_all(folder: Path, capsys: pytest.CaptureFixture[str]) 
 def test_names_control_no_terminal(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], output: str
 ) -> None:
-    """What a trace is called, and what its files and Prometheus's labels say, is escaped in every form."""
+    """A trace's name, and texts of its files and of Prometheus's labels, are escaped in every form."""
     hostile = "\x1b[2J\r\nFORGED\u202e\x9b31m"
     shown = command._show
 
@@ -97,7 +97,7 @@ def test_names_control_no_terminal(
         shown(replace(found, traces=traces, results=results), form)
 
     monkeypatch.setattr(command, "_show", spoilt)
-    out = told(capsys, "--trace", folder, "--machines", "2", "-o", output)
+    out = run(capsys, "--trace", folder, "--machines", "2", "-o", output)
     assert not {entry for entry in out if not entry.isprintable() and entry != "\n"}
     assert not [item for item in out.split("\n") if item.lstrip(" -").startswith("FORGED")]
 
@@ -105,7 +105,7 @@ def test_names_control_no_terminal(
 def test_json_has_every_result(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Programs get the figures: for each horizon the oracle and each policy, in the order given."""
     words = ["--machines", "2", "--policy", "sum-max", "--policy", "default", "--horizon", "6h,1h,6h", "-o", "json"]
-    document = json.loads(told(capsys, "--trace", folder, *words))
+    document = json.loads(run(capsys, "--trace", folder, *words))
     matches = [
         (result["horizonSeconds"], result["policy"], result["machines"], result["seed"])
         for result in document["results"]
@@ -117,9 +117,9 @@ def test_json_has_every_result(folder: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_all_policies_are_judged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--policies all has every model that stands alone, and the default; more can be added."""
+    """--policies all has every model that needs no other, and the default; more can be added."""
     words: list[str | Path] = ["--policies", "all", "--policy", COMBINED, "-o", "json"]
-    document = json.loads(told(capsys, "--trace", folder, *words))
+    document = json.loads(run(capsys, "--trace", folder, *words))
     names = {result["policy"] for result in document["results"]}
     assert names == {"oracle", "default", COMBINED, *MODELS} - COMBINING
     assert all(0 <= result["violationPercent"]["mean"] <= 100 for result in document["results"])
@@ -130,7 +130,7 @@ def test_policy_of_a_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFi
     file = tmp_path / "bold.json"
     file.write_text('{"model": "recent-max", "parameters": {"windowDays": 2}, "safetyMarginPercent": 0}')
     words: list[str | Path] = ["--policy-file", file, "--policy", "recent-max:windowDays=2,margin=0", "-o", "json"]
-    document = json.loads(told(capsys, "--trace", folder, *words))
+    document = json.loads(run(capsys, "--trace", folder, *words))
     _, first, second = document["results"]
     assert (first.pop("policy"), second.pop("policy")) == ("bold", "recent-max:windowDays=2,margin=0")
     assert first == second
@@ -139,9 +139,9 @@ def test_policy_of_a_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_part_of_a_trace(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words: list[str | Path] = ["--trace", folder, "--horizon", "1h", "--warm-up", "2h", "-o", "json"]
-    cut = json.loads(told(capsys, *words, "--from", "2013-08-01", "--until", "2013-08-02"))
+    cut = json.loads(run(capsys, *words, "--from", "2013-08-01", "--until", "2013-08-02"))
     assert (cut["traces"][0]["from"], cut["traces"][0]["until"]) == ("2013-08-01 00:00 UTC", "2013-08-01 23:55 UTC")
-    last = json.loads(told(capsys, *words, "--last", "12h"))
+    last = json.loads(run(capsys, *words, "--last", "12h"))
     assert (last["traces"][0]["steps"], last["plan"]["warmUpSeconds"]) == (144, 7200)
 
 
@@ -151,7 +151,7 @@ def test_series_come_and_go(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     words: list[str | Path] = ["--trace", folder, *churn, "--policy", "sum-max:margin=0,cold=12h"]
 
     def savings(*more: str) -> float:
-        document = json.loads(told(capsys, *words, *more, "-o", "json"))
+        document = json.loads(run(capsys, *words, *more, "-o", "json"))
         back = 100.0 if more else 0.0
         assert document["plan"]["churn"] == {"meanLifeSeconds": 7200.0, "slotsPerMachine": 3, "comesBackPercent": back}
         return float(document["results"][1]["savingsPercent"])
@@ -159,7 +159,7 @@ def test_series_come_and_go(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     alone, back = savings(), savings("--come-back", "100")
     assert back > alone + 10
     assert savings("--come-back", "100", "--no-workload-history") < back - 10
-    assert "Series come and go on 2 machines (mean life 2h, 3 slots each, seed 0)." in told(capsys, *words)
+    assert "Series come and go on 2 machines (mean life 2h, 3 slots each, seed 0)." in run(capsys, *words)
 
 
 def test_pods_are_judged_where_they_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,20 +170,20 @@ def test_pods_are_judged_where_they_were(tmp_path: Path, capsys: pytest.CaptureF
         write(tmp_path / node / "pods.csv", columns + "".join(f"{pod},{node},{pod},,prod,1000,,,\n" for pod in pods))
     words: list[str | Path] = ["--trace", tmp_path, "--horizon", "30m", "--warm-up", "1h"]
     words += ["--resource", "cpu", "--policy", "recent-max:margin=10,cold=10m"]
-    document = json.loads(told(capsys, *words, "-o", "json"))
+    document = json.loads(run(capsys, *words, "-o", "json"))
     oracle, result = document["results"]
     assert (result["machines"], result["seed"]) == (2, None)
     assert oracle["savingsPercent"] == pytest.approx(100 * (3 - 0.8) / 3, abs=0.01)
     assert result["savingsPercent"] == pytest.approx(100 * (3 - 0.88) / 3, abs=0.01)
-    assert "Where they really were: 2 machines." in told(capsys, *words)
-    packed = json.loads(told(capsys, *words, "--machines", "1", "--seed", "4", "-o", "json"))
+    assert "Where they really were: 2 machines." in run(capsys, *words)
+    packed = json.loads(run(capsys, *words, "--machines", "1", "--seed", "4", "-o", "json"))
     assert (packed["results"][1]["machines"], packed["results"][1]["seed"]) == (1, 4)
     said = refused(capsys, *words, "--seed", "4")
     assert "--seed is for packing series on --machines N; these have places of their own." in said
 
 
 def test_long_work_shows_a_bar() -> None:
-    """A terminal sees a bar, and what is being done, once that takes long; a pipe sees none."""
+    """A terminal shows a bar and the present step once that takes long; a pipe shows none."""
     screen, pipe, now = Terminal(), io.StringIO(), [0.0]
     for out in (screen, pipe):
         now[0] = 0.0
@@ -199,7 +199,7 @@ def test_long_work_shows_a_bar() -> None:
 
 def test_picture_is_drawn_beside(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "plot.svg"
-    assert "default" in told(capsys, "--trace", folder, "--plot", file)
+    assert "default" in run(capsys, "--trace", folder, "--plot", file)
     assert file.read_text().startswith("<?xml")
 
 
@@ -241,14 +241,14 @@ def test_two_files_of_one_name(folder: Path, tmp_path: Path, capsys: pytest.Capt
 
 
 def test_trace_that_is_too_short_to_be_warm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whose savings are 0 because nothing was ever warm is told so, with the way out."""
+    """A trace without warm pods, and so without savings, is reported with the way out."""
     words: list[str | Path] = ["--trace", folder, "--last", "24h", "--horizon", "1h,2h", "--warm-up", "3h"]
-    out = told(capsys, *words, "--policy", "default", "--policy", "sum-max:cold=2h")
+    out = run(capsys, *words, "--policy", "default", "--policy", "sum-max:cold=2h")
     assert (
         "- Everything counts at its limit with default: the trace is too short for a cold period of 24h. "
         "A shorter one is written cold=2h." in out
     )
-    assert "Everything counts" not in told(capsys, *words, "--policy", "sum-max:cold=2h")
+    assert "Everything counts" not in run(capsys, *words, "--policy", "sum-max:cold=2h")
 
 
 def test_no_prometheus_there(capsys: pytest.CaptureFixture[str]) -> None:

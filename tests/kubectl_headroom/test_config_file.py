@@ -33,7 +33,7 @@ OTHER = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other"}}
         yaml.safe_dump(CONFIG_MAP),
         f"---\n{yaml.safe_dump(OTHER)}---\n{yaml.safe_dump(CONFIG_MAP)}",
         yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [OTHER, CONFIG_MAP]}),
-        # the chart's own template leaves other ConfigMaps beside it
+        # the chart's own template has other ConfigMaps, too
         yaml.safe_dump_all([{**CONFIG_MAP, "data": {"other": "x"}}, CONFIG_MAP]),
     ],
 )
@@ -46,7 +46,7 @@ def test_manifest_is_opened(manifest: str) -> None:
     "text", [TEXT, '{"enable": tru', "", "enable: true", "[]", "a: [", "a: 2026-13-45", "[" * 2000]
 )
 def test_other_text_is_the_config(text: str) -> None:
-    """What is no manifest is the config itself, however wrong: the validator says what is wrong with it."""
+    """A file that is no manifest is the config itself; the validator names its errors."""
     assert config_file.parse(text, "f") == config_file.ConfigFile("f", text)
 
 
@@ -136,14 +136,14 @@ def test_everything_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ],
 )
 def test_accepted(text: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """What would be accepted ends with 0, also in a manifest and from standard input."""
+    """An accepted config ends with 0, also in a manifest and from standard input."""
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
     assert main(["config", "check", "-"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"standard input: {says}"
 
 
 def test_bad_entry_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A fault in one entry is refused as well, and what it would mean otherwise is said."""
+    """An error in one entry is rejected, too, with its consequence."""
     assert main(["config", "check", _file(tmp_path, BAD_ENTRY)]) == FAILED
     assert "would disable these entries of nodeConfigs alone" in capsys.readouterr().out
 
@@ -172,7 +172,7 @@ def test_unusable_file(text: str | None, says: str, tmp_path: Path, capsys: pyte
 
 
 def test_check_needs_no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`check` asks no cluster; `diff` without a login is one line and exit code 3."""
+    """`check` needs no cluster; `diff` without a login is one line and exit code 3."""
     path = _file(tmp_path, "{}")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     assert main(["config", "check", path]) == 0
@@ -262,7 +262,7 @@ async def test_own_layers_of_nodes_stay(capsys: pytest.CaptureFixture[str]) -> N
 async def test_compared_with_what_is_in_force(
     text: str | None, last_good: str | None, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The file is compared with what is in force, which need not be what stands in the ConfigMap."""
+    """The file is compared with the config in force, which may differ from the ConfigMap."""
     assert await _diff(_cluster(node("n1"), text=text, last_good=last_good), LIVE) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(says)

@@ -28,7 +28,7 @@ SHAPE = [
 
 
 def text(explanation: Explanation) -> str:
-    """What the command prints into a pipe."""
+    """The command's output into a pipe."""
     out = io.StringIO()
     with redirect_stdout(out):
         show(explanation)
@@ -37,7 +37,7 @@ def text(explanation: Explanation) -> str:
 
 @pytest.mark.parametrize("node", ["web-1", "web-2", "web-3"])
 def test_explain_text(node: str) -> None:
-    """The whole text for a node that publishes, one whose report is too old, and one that has not reported."""
+    """The whole text for a node that publishes, one with an expired report, and one without a report."""
     assert text(explained(node)) == golden(f"explain_{node}.txt")
 
 
@@ -52,7 +52,7 @@ def test_disabled_node_shows_offer() -> None:
 
 
 def test_expired_report_shows_its_numbers() -> None:
-    """Where a report is too old, the lines say what it would allow if it still counted, and nothing is published."""
+    """With an expired report the lines show the amounts that it would allow, and nothing is published."""
     explanation = explained("web-1", now=NOW + 86400)
     assert explanation.result.calculated.cpu == 0
     assert "If the report still counted: CPU" in text(explanation)
@@ -75,7 +75,7 @@ def test_zero_of_other_policies_says_why(settings: list[str], says: str) -> None
 
 
 def test_reclaimable_zero_says_why() -> None:
-    """Where the agent reports that nothing is reclaimable, what it predicts and what is requested stand beside it."""
+    """Where the agent reports Reclaimable 0, the prediction and the requests are shown."""
     metric = named("nodeMetrics", "web-1")
     metric["status"]["prodReclaimableMetric"]["resource"]["resources"]["cpu"] = "0"
     (said,) = [finding for finding in findings(explained("web-1", node_metric=metric)) if "reclaimable is 0" in finding]
@@ -100,7 +100,7 @@ def test_bad_config_without_good_one() -> None:
 
 
 def test_zero_says_why() -> None:
-    """A node that offers nothing because nothing is reclaimable says so, with the setting that would change it."""
+    """A node without reclaimable resources says so, with the setting that would change it."""
     metric = named("nodeMetrics", "web-1")
     del metric["status"]["prodReclaimableMetric"]
     explanation = explained("web-1", config='{"enable": true}', node_metric=metric)
@@ -110,33 +110,33 @@ def test_zero_says_why() -> None:
 
 
 def test_cold_prediction_says_why() -> None:
-    """A prediction that is not ready passes on the agent's sentence about what it waits for."""
+    """A prediction that is not ready shows the agent's sentence about the missing part."""
     metric = named("nodeMetrics", "web-1")
     metric["status"]["conditions"][1] |= {"status": "False", "reason": "CollectingHistory", "message": "wait a day"}
     assert "prediction: wait a day" in findings(explained("web-1", node_metric=metric))
 
 
 def test_waiting_increase_says_why() -> None:
-    """A Node that offers less than was calculated is explained by the time an increase has to hold."""
+    """A Node with less than the calculated amount is explained by `midIncreaseHoldSeconds`."""
     assert any("held 120s" in note for note in findings(explained("web-1")))
 
 
 def test_overdue_decrease_says_why() -> None:
-    """A Node that offers more than was calculated sends the reader to the manager."""
+    """A Node with more than the calculated amount points at the manager."""
     notes = findings(explained("web-1", config='{"enable": true}'))
     assert any("the manager's log" in note for note in notes)
 
 
 def test_missing_report_says_why() -> None:
-    """A node without a NodeMetric says that there was no report, and what to look at."""
+    """A node without a NodeMetric says that there was no report, and which object to check."""
     assert any("no NodeMetric report yet" in note for note in findings(explained("web-3")))
 
 
-@pytest.mark.parametrize("odd", [{"policy": "x"}, {"pods": {"coldNames": [5]}}, 7, [{"policy": []}]])
-def test_odd_prediction_is_named(odd: object) -> None:
-    """A prediction that somebody else wrote wrongly is one sentence among the findings."""
+@pytest.mark.parametrize("malformed", [{"policy": "x"}, {"pods": {"coldNames": [5]}}, 7, [{"policy": []}]])
+def test_malformed_prediction_is_named(malformed: object) -> None:
+    """A malformed foreign prediction is one sentence among the findings."""
     metric = named("nodeMetrics", "web-1")
-    metric["status"]["prediction"] = odd
+    metric["status"]["prediction"] = malformed
     explanation = explained("web-1", node_metric=metric)
     assert any("NodeMetric web-1 cannot be read: status.prediction" in line for line in text(explanation).splitlines())
 
@@ -164,7 +164,7 @@ def test_every_input_has_origin(settings: dict[str, Any]) -> None:
 
 
 def test_ages_of_inputs() -> None:
-    """Inputs of the report and of the prediction carry their own ages; what was read just now has none."""
+    """Inputs of the report and of the prediction have their own ages; live values have none."""
     explanation = explained("web-1")
     ages = {input_.name: input_.age_seconds for input_ in inputs(explanation.result.terms, explanation.facts)}
     assert ages["node usage"] == 60
@@ -187,7 +187,7 @@ def test_usage_with_the_prediction_has_its_age() -> None:
 
 
 def test_shadow_account_is_shown() -> None:
-    """A node in shadow mode shows what it would have published, and how often that would have been too much."""
+    """A node in shadow mode shows the simulated amounts, and how often they would have been too high."""
     account = {
         "since": "2026-11-20T12:01:00Z",
         "time": "2026-11-21T11:55:00Z",

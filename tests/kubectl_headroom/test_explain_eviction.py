@@ -19,7 +19,7 @@ def mid_pod(name: str, cpu: str, **metadata: Any) -> Json:  # noqa: ANN401 - met
 
 
 def deficits(*settings: str, pods: tuple[Json, ...] = ()) -> list[str]:
-    """What explain says about a deficit."""
+    """The lines of explain about a deficit."""
     return [note for note in findings(explained("web-1", *settings, pods=pods)) if note.startswith("deficit: ")]
 
 
@@ -44,13 +44,13 @@ def test_victims_are_named_in_order() -> None:
 
 
 def test_mode_on_evicts() -> None:
-    """With mode on they are evicted; with off nobody is."""
+    """With mode on they are evicted; with off none is."""
     assert "these are evicted, in this order" in deficits(SHORT, "midEviction.mode=on")[0]
     assert deficits(SHORT, "midEviction.mode=off") == ["deficit: midEviction.mode is off, so no Mid pod is evicted"]
 
 
 def test_unproven_deficit_evicts_nobody() -> None:
-    """A deficit that follows from a report that is missing, or from colocation being disabled, evicts nobody."""
+    """A deficit from a missing report or from disabled colocation evicts no pod."""
     assert deficits("enable=false") == ["deficit: this node publishes nothing, so no Mid pod is evicted"]
     assert deficits(SHORT, "mode=shadow") == ["deficit: mode is shadow, so no Mid pod is evicted"]
     late = findings(explained("web-1", now=NOW + 86400))
@@ -61,7 +61,7 @@ def test_unproven_deficit_evicts_nobody() -> None:
 
 
 def test_pods_on_their_way_out_count() -> None:
-    """Pods that are terminating give back what they requested, and are not named again."""
+    """Terminating pods free their requests, and are not named again."""
     leaving = mid_pod("leaving", "2000", deletionTimestamp="2026-11-21T12:00:50Z")
     (said,) = deficits("midCPUThresholdPercent=20", pods=(leaving,))
     assert said == "deficit: Mid pods that are on their way out end it"
@@ -77,7 +77,7 @@ def test_spared_pods_say_why() -> None:
 
 
 def test_json_of_eviction() -> None:
-    """For programs: mode, proof, and every pod with its priority and what it requested."""
+    """For programs: mode, proof, and every pod with its priority and requests."""
     eviction = as_json(explained("web-1", SHORT))["eviction"]
     assert eviction["mode"] == "dry-run"
     assert eviction["proven"] is True
@@ -88,7 +88,7 @@ def test_json_of_eviction() -> None:
 
 
 def test_doubt_is_named() -> None:
-    """While the prediction is not ready nobody goes for what only it says; explain names who would if it were so."""
+    """An unready prediction evicts no pod by itself; explain names the victims otherwise."""
     metric = named("nodeMetrics", "web-1")
     metric["status"]["conditions"] = [{"type": names.CONDITION_PREDICTION_READY, "status": "False", "reason": "Cold"}]
     metric["status"]["prodReclaimableMetric"] = {"resource": {"resources": {"cpu": "0", "memory": "0"}}}

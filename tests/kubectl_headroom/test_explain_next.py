@@ -33,7 +33,7 @@ def written(node: Json, seconds_ago: float) -> Json:
 
 
 def cpu(explanation: Explanation) -> tuple[Action, float | None]:
-    """What happens to CPU, and when at the latest."""
+    """The next change of CPU, and its latest time."""
     step = explanation.steps[0]
     assert step.resource is Resource.CPU
     return step.action, step.within_seconds
@@ -70,7 +70,7 @@ def cpu(explanation: Explanation) -> tuple[Action, float | None]:
     ],
 )
 def test_next_step(node: Json, expected: tuple[Action, float | None], says: str) -> None:
-    """What the manager does about a difference, at the latest when, and by which setting."""
+    """The manager's next action about a difference, its latest time, and the setting behind it."""
     result = explained("web-1", node=node)
     assert cpu(result) == expected
     assert says in result.steps[0].reason
@@ -86,13 +86,13 @@ def test_resources_go_when_disabled() -> None:
 
 
 def test_desired_keeps_what_runs() -> None:
-    """What the Node should have is not below what running Mid pods requested, even where colocation is off."""
+    """The desired amount is at least the requests of running Mid pods, even with colocation disabled."""
     result = explained("web-1", config='{"enable": false}')
     assert desired(result.result, result.facts.strategy) == {Resource.CPU: 3000, Resource.MEMORY: 4 * 2**30}
 
 
 def test_shadow_takes_resources_away() -> None:
-    """In shadow nothing new is offered: what runs stays, and the numbers are calculated all the same."""
+    """In shadow mode nothing new is published: running pods keep their amounts, and the numbers are calculated."""
     result = explained("web-1", "mode=shadow")
     assert result.result.calculated.cpu == 7000
     assert result.desired[Resource.CPU] == 3000
@@ -100,7 +100,7 @@ def test_shadow_takes_resources_away() -> None:
 
 
 def test_excluded_node_is_left_alone() -> None:
-    """Of a node that the manager is told to leave alone nothing is published, and that comes first."""
+    """A node that opts out publishes nothing, and that is the first line."""
     result = explained("web-1", exclude_nodes="pool=web")
     assert findings(result)[0].startswith("this node's labels match --exclude-nodes 'pool=web'")
     assert result.excluded
@@ -109,7 +109,7 @@ def test_excluded_node_is_left_alone() -> None:
 
 
 def test_no_manager_is_said() -> None:
-    """Where nobody holds the Lease, nothing of this reaches the Node, and that comes first."""
+    """Without a holder of the Lease no change reaches the Node, and that is the first line."""
     late, free = Lease("m-1", 95.0, 15.0), Lease("", 3.0, 1.0)
     assert "no manager writes now (its Lease was renewed 1m35s ago)" in findings(explained("web-1", lease=late))[0]
     assert "no manager writes now (its Lease has no holder)" in findings(explained("web-1", lease=free))[0]
@@ -117,7 +117,7 @@ def test_no_manager_is_said() -> None:
 
 
 def test_other_model_is_said() -> None:
-    """An agent that predicts with another model than the strategy states is told apart."""
+    """An agent that predicts with another model than the strategy states is reported."""
     config = '{"enable": true, "nodePredictPolicy": {"model": "sum-max"}}'
     assert any(
         "predicts with diversity, the strategy states sum-max" in finding
@@ -126,7 +126,7 @@ def test_other_model_is_said() -> None:
 
 
 def test_future_report_has_the_servers_age() -> None:
-    """A report from an agent whose clock is ahead is as old as the API server has it."""
+    """A report from an agent whose clock is ahead has the age of the API server's time."""
     metric = named("nodeMetrics", "web-1")
     metric["status"]["updateTime"] = "2026-11-21T13:00:00Z"
     fields: Json = {"f:status": {"f:updateTime": {}, "f:prediction": {"f:time": {}}}}

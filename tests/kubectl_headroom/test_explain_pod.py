@@ -40,7 +40,7 @@ async def test_pod_that_its_quota_refuses(capsys: pytest.CaptureFixture[str]) ->
 
 
 async def test_pod_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """A running pod: what it uses of its request, what it counts with, and where it would be put now."""
+    """A running pod: its usage and request, its charge, and the best node for it now."""
     await explain_pod(_recorded(), "shop", "search", now=recording.NOW)
     out = capsys.readouterr().out
     assert out.startswith("Pod shop/search runs on node web-1")
@@ -51,7 +51,7 @@ async def test_pod_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_pod_of_another_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
-    """What our plugins say of a pod that another scheduler places begins with what would have to be."""
+    """For a pod of another scheduler, the plugins' lines begin with the required schedulerName."""
     await explain_pod(_recorded(), "shop", "search", now=recording.NOW)
     out = capsys.readouterr().out
     assert "- If headroom-scheduler placed it, its plugins would let it go to " in out
@@ -68,8 +68,8 @@ def _waiting_mid(**conditions: tuple[str, str]) -> FakeApi:
     api = cluster(*(machine(name, 4) for name in ("n1", "n2", "n3")))
     for name, (reason, message) in conditions.items():
         texts = {"type": "MidPublished", "status": "False", "reason": reason, "message": message}
-        odd = {"type": "PredictionReady", "status": "False", "reason": "ColdStart"}
-        metric = {"metadata": {"name": name}, "spec": {}, "status": {"conditions": [odd, texts]}}
+        cold = {"type": "PredictionReady", "status": "False", "reason": "ColdStart"}
+        metric = {"metadata": {"name": name}, "spec": {}, "status": {"conditions": [cold, texts]}}
         api.put(f"{live.NODE_METRICS}/{name}", metric)
     waits = pod("m", {MID_CPU: "1000", MID_MEMORY: "1Gi"}, schedulerName="headroom-scheduler")
     message = "0/3 nodes are available: 3 Insufficient kubernetes.io/mid-cpu."
@@ -108,7 +108,7 @@ DISABLED = "Colocation is disabled for this node: set enable to true to publish 
 async def test_mid_pod_that_no_node_has_room_for(
     capsys: pytest.CaptureFixture[str], conditions: dict[str, tuple[str, str]], expected: str
 ) -> None:
-    """A Mid pod that waits where no node offers any says why, right after kube-scheduler's own words."""
+    """A pending Mid pod without a node that publishes Mid says why, right after kube-scheduler's message."""
     await explain_pod(_waiting_mid(**conditions), "default", "m")
     out = capsys.readouterr().out.splitlines()
     assert out[1] == "- kube-scheduler says: 0/3 nodes are available: 3 Insufficient kubernetes.io/mid-cpu."
@@ -116,11 +116,11 @@ async def test_mid_pod_that_no_node_has_room_for(
 
 
 async def test_mid_pod_that_waits_for_room(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where nodes do offer Mid resources, a Mid pod that waits says how many, and where their amounts are shown."""
+    """Where nodes publish Mid resources, a pending Mid pod shows their number, and where the amounts are."""
     api = _waiting_mid(n1=("ColocationDisabled", DISABLED))
-    for name, offered in (("n4", "500"), ("n5", "0")):
+    for name, published in (("n4", "500"), ("n5", "0")):
         made = machine(name, 4)
-        made["status"]["allocatable"] |= {MID_CPU: offered, MID_MEMORY: "0"}
+        made["status"]["allocatable"] |= {MID_CPU: published, MID_MEMORY: "0"}
         put(api, made)
     await explain_pod(api, "default", "m")
     out = capsys.readouterr().out
@@ -147,7 +147,7 @@ async def test_pod_whose_container_cannot_start(capsys: pytest.CaptureFixture[st
 
 
 async def test_mid_pod(capsys: pytest.CaptureFixture[str]) -> None:
-    """A Mid pod's amounts are its Mid resources, and it says whether its node still has what it published."""
+    """A Mid pod's amounts are its Mid resources, and whether its node still publishes them."""
     await explain_pod(_recorded(), "shop", "nightly-report", now=recording.NOW)
     out = capsys.readouterr().out
     assert "- It is a Mid pod (it requests Mid resources)" in out
@@ -183,7 +183,7 @@ async def test_gated_pod(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_pod_that_nobody_has_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
-    """A pending pod without a word from its scheduler asks whether that runs."""
+    """A pending pod without a condition of its scheduler asks the reader to check that scheduler."""
     silent = gpus("b", "b3", 1)
     silent["status"] = {"phase": "Pending"}
     await explain_pod(cluster(*story(), silent), "b", "b3")
@@ -193,11 +193,11 @@ async def test_pod_that_nobody_has_looked_at(capsys: pytest.CaptureFixture[str])
 async def test_pod_that_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
     """A pod that has ended says how, and nothing is read of a scheduler for it."""
     ended = gpus("b", "b3", 1, "n1")
-    ended["status"] |= {"phase": "Failed", "reason": "Evicted", "message": "Mid resources were sold out."}
+    ended["status"] |= {"phase": "Failed", "reason": "Evicted", "message": "Mid resources ran short."}
     api = cluster(*story(), ended)
     await explain_pod(api, "b", "b3")
     out = capsys.readouterr().out
-    assert out.startswith("Pod b/b3 has ended on node n1: Failed\n- Evicted: Mid resources were sold out.\n")
+    assert out.startswith("Pod b/b3 has ended on node n1: Failed\n- Evicted: Mid resources ran short.\n")
     assert not any(path == live.NODE_METRICS for _, path, _ in api.calls)
 
 
@@ -254,7 +254,7 @@ async def test_unknown_pod() -> None:
     ],
 )
 def test_states(changes: Json, state: State) -> None:
-    """How a pod stands follows from its node, its phase, and whether it was told to end."""
+    """A pod's state follows from its node, its phase, and its deletion timestamp."""
     assert PodSeen(changes, NOW).state is state
 
 
@@ -274,7 +274,7 @@ def test_history_as_far_as_told() -> None:
 
 
 def test_mid_amounts() -> None:
-    """What a Mid pod requests are its Mid resources."""
+    """A Mid pod's requests are its Mid resources."""
     made = pod("m", {MID_CPU: "3000", MID_MEMORY: "4Gi"}, node="n")
     observed = PodSeen(made, datetime.now().astimezone().timestamp())
     assert (observed.is_mid, observed.requested.cpu_milli, observed.requested.memory_bytes) == (True, 3000, 4 * 2**30)

@@ -54,7 +54,7 @@ async def test_explanation_for_programs(capsys: pytest.CaptureFixture[str]) -> N
 
 
 async def test_beyond_max(capsys: pytest.CaptureFixture[str]) -> None:
-    """A pod that would exceed its own max is refused for that, and nobody of another team is evicted."""
+    """A pod that would exceed its own max is rejected for that, without victims in other teams."""
     await explain_pod(cluster(*story(), gpus("a", "a4", 1)), "a", "a4", "json")
     data = json.loads(capsys.readouterr().out)["quota"]
     assert data["admission"][0]["exceeded"] == "max"
@@ -75,7 +75,7 @@ async def test_refusal_is_the_extenders(capsys: pytest.CaptureFixture[str]) -> N
 
 
 async def test_room_is_there(capsys: pytest.CaptureFixture[str]) -> None:
-    """A pod that quotas admit and that fits somewhere needs nobody to go."""
+    """A pod that quotas admit and that fits needs no victim."""
     await explain_pod(cluster(*story(), machine("n2", 4), quota("c", {GPU: 4})), "b", "b2")
     text = "\n".join(_lines(capsys))
     assert "The max of its quota and the sum of all min admit it." in text
@@ -84,7 +84,7 @@ async def test_room_is_there(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_bound_pod_of_borrower(capsys: pytest.CaptureFixture[str]) -> None:
-    """A bound pod is told what it is charged, and whether others may have it evicted."""
+    """A bound pod shows its charge, and whether others may reclaim it."""
     await explain_pod(cluster(*story()), "a", "a1")
     text = "\n".join(_lines(capsys))
     assert "Its quota is charged nvidia.com/gpu 2 for it." in text
@@ -125,7 +125,7 @@ async def test_obstacles_are_told(pod: Json, says: str, capsys: pytest.CaptureFi
 
 
 async def test_settings_are_obstacles(capsys: pytest.CaptureFixture[str]) -> None:
-    """A profile that does not evict, or has no quotas at all, is told as well."""
+    """A profile without evictions, or without quotas, is reported as well."""
     head = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"
     inputs = "{name: CapacityScheduling, args: {reclaim: {enabled: false, dryRun: true, schedulerNames: [other]}}}"
     await explain_pod(cluster(*story(), text=f"{head}plugins: [{inputs}]\n"), "b", "b2")
@@ -137,7 +137,7 @@ async def test_settings_are_obstacles(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 async def test_claims_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """Pods for which room is held, or that are nominated, stand beside the pod with what they claim."""
+    """Pods with reservations or nominations are listed with their claims."""
     holder, nominated = gpus("b", "holds", 1), gpus("b", "named", 1)
     hold = Hold("n1", NOW + 60, ("uid-a-a3",))
     holder["metadata"]["annotations"], holder["status"]["conditions"] = hold.annotations, [hold.condition]

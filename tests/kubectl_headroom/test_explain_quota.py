@@ -22,7 +22,7 @@ async def _explain(api: FakeApi, namespace: str, name: str, output: str = "table
 
 
 async def test_lender_and_its_queue(capsys: pytest.CaptureFixture[str]) -> None:
-    """A quota that others borrow of says so, what it may still take, and who of it waits why."""
+    """A quota with lent resources shows them, the amount it may still use, and its pending pods with reasons."""
     await _explain(cluster(*story()), "b", "qb")
     out = capsys.readouterr().out
     assert out.startswith("ElasticQuota b/qb: in force\n")
@@ -64,7 +64,7 @@ async def test_waiting_for_something_else(capsys: pytest.CaptureFixture[str]) ->
 
 
 async def test_quota_that_is_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of two quotas in a namespace the younger one says that it has no effect, and how to end that."""
+    """Of two quotas in a namespace the younger says that it has no effect, and how to end that."""
     young = quota("a", {GPU: 1}, name="young", created=-10)
     await _explain(cluster(machine("n1", 4), quota("a", {GPU: 4}), young), "a", "young")
     out = capsys.readouterr().out
@@ -74,7 +74,7 @@ async def test_quota_that_is_passed_over(capsys: pytest.CaptureFixture[str]) -> 
 
 
 async def test_what_is_wrong_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """What `quota verify` finds about it, or about all together, stands here too; not what it finds about others."""
+    """Findings of `quota verify` about the quota or all together are shown; those about others are not."""
     other = quota("b", {GPU: 1}, {GPU: 0})
     await _explain(cluster(machine("n1", 1), quota("a", {GPU: 4}, used={GPU: "3"}), other), "a", "qa")
     out = capsys.readouterr().out
@@ -84,7 +84,7 @@ async def test_what_is_wrong_is_told(capsys: pytest.CaptureFixture[str]) -> None
 
 
 async def test_conditions_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """The conditions of the object stand below, with the time since when."""
+    """The conditions of the object are listed, with the time since when."""
     made = quota("a", {GPU: 4}, used={GPU: "0"})
     made["status"]["conditions"] = [
         {"type": "InForce", "status": "True", "reason": "Oldest", "message": "It is.", "lastTransitionTime": at(-75)}
@@ -127,7 +127,7 @@ async def test_unknown_quota(namespace: str, name: str, says: str) -> None:
 
 
 async def test_not_enforced(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the profile does not list CapacityScheduling, the account says that it binds nobody."""
+    """Where the profile does not list CapacityScheduling, the account says that it limits no pod."""
     head = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"
     text = f"{head}plugins: [{{name: LoadAwareScheduling}}]\n"
     await _explain(cluster(*story(), text=text), "a", "qa")

@@ -50,7 +50,7 @@ def test_first_of_equal_decides() -> None:
 
 
 def test_at_most_is_a_limit() -> None:
-    """A formula that ends with a limit decides between what stands before it and the limit."""
+    """A formula that ends with a limit decides between the amount before it and the limit."""
     assert decisive(term("min(a, b) + b, at most a", 10, a=10, b=9)) == "a"
     assert decisive(term("min(a, b) + b, at most a", 4, a=10, b=2)) == "min(a, b) + b"
 
@@ -70,7 +70,7 @@ AMOUNT = st.integers(0, 64)
     st.sampled_from([("reclaimable", ""), ("design", ""), ("designMixed", ""), ("reclaimable", "static")]),
 )
 def test_printed_lines_add_up(numbers: tuple[int, ...], percent: int, policy: tuple[str, str]) -> None:
-    """Whatever the policy and the numbers, each printed formula with its printed inputs comes to its printed value."""
+    """For any policy and numbers, each printed formula with its printed inputs yields its printed value."""
     allocatable, more, usage, system, reclaimable, mid_usage, prod, mid = numbers
     result = node_inputs(
         node(cpu=str(allocatable), memory=f"{allocatable}Gi", capacity={"cpu": str(allocatable + more)}),
@@ -91,7 +91,7 @@ def test_printed_lines_add_up(numbers: tuple[int, ...], percent: int, policy: tu
     terms = calculate(result).terms
     assert terms
     for term in terms:
-        if not term.inputs:  # read as it is
+        if not term.inputs:  # read unchanged
             continue
         choices = operands(term)
         if not choices:

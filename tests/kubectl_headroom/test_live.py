@@ -57,7 +57,7 @@ def live(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     path = tmp_path_factory.mktemp("objects") / "object.json"
     cluster.define(ROOT / "crds/node_metric.yaml")
     cluster.kubectl("create", "namespace", NAMESPACE)
-    cluster.kubectl("-n", NAMESPACE, "create", "serviceaccount", "nobody")
+    cluster.kubectl("-n", NAMESPACE, "create", "serviceaccount", "norights")
     node, metric, config = named("nodes", "web-1"), named("nodeMetrics", "web-1"), recorded("configMap")
     node["metadata"]["name"] = metric["metadata"]["name"] = NODE
     metric["status"]["updateTime"] = metric["status"]["prediction"]["time"] = now()
@@ -68,7 +68,7 @@ def live(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     for pod in recorded("pods"):
         if pod["spec"].get("nodeName") == "web-1":
             pod["metadata"] = {"name": pod["metadata"]["name"], "namespace": NAMESPACE}
-            pod["spec"] |= {"nodeName": NODE, "serviceAccountName": "nobody", "automountServiceAccountToken": False}
+            pod["spec"] |= {"nodeName": NODE, "serviceAccountName": "norights", "automountServiceAccountToken": False}
             for derived in ("priority", "priorityClassName"):
                 pod["spec"].pop(derived, None)
             create(cluster, pod, path)
@@ -99,12 +99,12 @@ def test_what_if(live: Cluster, tmp_path: Path) -> None:
     assert data["whatIf"]["now"]["calculated"]["cpuMilli"] == 7000
     assert data["strategySources"]["midUnallocatedPercent"] == "--set"
     # The objects themselves change anyhow: controllers note that this node has no kubelet.
-    until(lambda: _verbs(live), "what it asked in the audit log")
+    until(lambda: _verbs(live), "its requests in the audit log")
     assert _verbs(live) <= {"get", "list"}
 
 
 def _verbs(cluster: Cluster) -> set[str]:
-    """What our commands did with the node, or with what has its name."""
+    """Requests of our commands for the node, or for objects with its name."""
     return {entry["verb"] for entry in audited(cluster, '"kubectl-headroom"', NODE)}
 
 
@@ -118,9 +118,9 @@ def test_acting_as_somebody(live: Cluster) -> None:
 
 
 def test_watching(live: Cluster) -> None:
-    """--watch asks again: a change of the cluster is in a later answer, and Ctrl-C ends it with 130."""
+    """--watch repeats: a change of the cluster is in a later output, and Ctrl-C ends it with 130."""
     environment = {**os.environ, "KUBECONFIG": str(live.kubeconfig), "PYTHONUNBUFFERED": "1"}
-    # Whatever is started in the background of a script ignores Ctrl-C, and so does what it starts.
+    # Background processes of a script and their children ignore Ctrl-C.
     listening = ["env", "--default-signal=INT", sys.executable, "-m", "kubectl_headroom"]
     command = [*listening, "top", "--node", NODE, "--watch", "--interval", "1s", "-o", "json"]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as watch:
@@ -166,7 +166,7 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 
 def _quota(cluster: Cluster, *words: str) -> tuple[int, Any, str]:
-    """The exit code, what the command says as JSON, and what it complains of."""
+    """The exit code, the command's JSON, and its error."""
     done = run(cluster, "quota", *words, "-o", "json")
     return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
@@ -177,7 +177,7 @@ def _status(stage: Stage) -> Json:
 
 
 def test_commands_say_what_extender_does(stage: Stage) -> None:
-    """The table is what pods come to, the refusal is that of the pod's event, and the written status is verified."""
+    """The table has the pods' sums, the refusal is that of the pod's event, and the written status is verified."""
     cluster, (extender,) = stage.cluster, stage.extenders
     stage.place(stage.pod("second", TEAM, cpu="2"))
     stage.create(stage.pod("third", TEAM, cpu="4"))

@@ -1,4 +1,4 @@
-"""`kubectl headroom quota`: who uses what of whose share."""
+"""`kubectl headroom quota`: usage of each quota's share."""
 
 import json
 from pathlib import Path
@@ -24,13 +24,13 @@ b           qb      nvidia.com/gpu     6      3     8          0      2         
 
 
 async def test_table_of_story(capsys: pytest.CaptureFixture[str]) -> None:
-    """What one team uses beyond its min, the other has lent; what waits stands beside it."""
+    """Usage of a team beyond its min is lent by the other; pending requests are shown."""
     await run(cluster(*story()), "-A")
     assert capsys.readouterr().out == TABLE
 
 
 async def test_one_namespace(capsys: pytest.CaptureFixture[str]) -> None:
-    """-n shows the quota of a namespace, with what others owe it, and the sum that limits all."""
+    """-n shows the quota of a namespace, with the amounts that others owe it, and the sum of min."""
     await run(cluster(*story()), "-n", "b")
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["NAMESPACE", "b", "(all)"]
@@ -61,7 +61,7 @@ async def test_json_has_quantities(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_max_follows_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a max does not name is as the scheduler's profile has it: nothing, or not limited."""
+    """A resource that max does not name is as in the scheduler's profile: none, or unlimited."""
     path = tmp_path / "profile.yaml"
     head = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"
     path.write_text(f"{head}plugins: [{{name: CapacityScheduling, args: {{maxMissing: zero}}}}]\n")
@@ -85,7 +85,7 @@ async def test_who_waits(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_younger_quota_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of two quotas in a namespace the older one is shown, and the other is named."""
+    """Of two quotas in a namespace the older is shown, and the other is named."""
     await run(cluster(quota("c", {GPU: 1}, name="new", created=-5), quota("c", {GPU: 2}, name="old", created=-50)))
     out = capsys.readouterr().out
     assert out.splitlines()[1].split()[:4] == ["c", "old", GPU, "2"]
@@ -140,7 +140,7 @@ _AMOUNTS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=
 
 @given(_AMOUNTS)
 def test_lent_is_what_was_borrowed(pairs: list[tuple[int, int]]) -> None:
-    """Together quotas lend what is borrowed, or all that they have to spare; none lends more than it has to spare."""
+    """Together quotas lend the borrowed amount, or all spare; none lends more than its spare."""
     quotas = [Quota(str(row), str(row), "q", 0, {"x": least}, {}) for row, (least, _) in enumerate(pairs)]
     used = {str(row): {"x": amount} for row, (_, amount) in enumerate(pairs)}
     lent = lending("x", quotas, used)

@@ -1,4 +1,4 @@
-"""`kubectl headroom quota verify`: whether the books are right, and quotas can keep what they promise."""
+"""`kubectl headroom quota verify`: consistency of the status, and of the guarantees."""
 
 import json
 
@@ -22,7 +22,7 @@ async def _verified(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> tuple[i
 
 
 async def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the status is what the pods come to, and min fits the nodes, it ends with 0."""
+    """Where the status equals the pods' sum, and min fits the nodes, it ends with 0."""
     assert await run(cluster(*story()), "verify", pause=_no_pause) == 0
     assert capsys.readouterr().out == "2 quotas: all is well.\n"
 
@@ -46,7 +46,7 @@ async def test_wrong_status(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_status_may_lag(capsys: pytest.CaptureFixture[str]) -> None:
-    """What is only not written yet is not wrong: the status has a moment to follow."""
+    """A status that is written a moment later is no finding."""
     api = cluster(machine("n1", 10), quota("a", {GPU: 4}, used={GPU: "0"}), gpus("a", "a1", 2, "n1"))
     waited: list[float] = []
 
@@ -103,7 +103,7 @@ async def test_status_may_lag(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 async def test_each_check(objects: list[Json], finding: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each check finds what it is for, and nothing else is found; a note alone does not fail."""
+    """Each check has its finding and no other; a note alone does not fail."""
     code, result = await _verified(cluster(machine("n1", 10), *objects), capsys)
     assert list(result) == [finding]
     assert result[finding].startswith(text)

@@ -21,7 +21,7 @@ class Refusing(kube.ApiServer):
 
 @pytest.mark.parametrize("read", [live.node_metrics, lambda api: live.node_metric(api, "any")])
 async def test_missing_kind_says_install(read: Callable[[kube.ApiServer], Awaitable[object]]) -> None:
-    """A cluster that does not know NodeMetrics is told apart from a node without one: Headroom is not installed."""
+    """A cluster that does not know NodeMetrics is distinguished from a node without one: Headroom is not installed."""
     with pytest.raises(CommandError, match="does not know NodeMetrics, so Headroom is not installed") as raised:
         await read(Refusing(404, "", "404 page not found"))
     assert raised.value.exit_code == FAILED

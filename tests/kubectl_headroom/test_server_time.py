@@ -1,4 +1,4 @@
-"""Ages are judged by the API server's clock: what a command says does not depend on that of whoever runs it."""
+"""Ages follow the API server's clock: a command's output does not depend on the local clock."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -87,7 +87,7 @@ COMMANDS: Final[dict[str, tuple[Callable[[], Dated], Run]]] = {
 async def test_own_clock_changes_nothing(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Our own clock may be two hours ahead, behind, or at 1970: the command prints what it prints by a right one."""
+    """With a local clock two hours ahead, behind, or at 1970, the command prints the same."""
     made, run = COMMANDS[name]
     said = []
     for now in (recording.NOW, recording.NOW + 7200.0, recording.NOW - 7200.0, 0.0):
@@ -100,7 +100,7 @@ async def test_own_clock_changes_nothing(
 
 
 async def test_server_is_asked_for_its_time() -> None:
-    """Where nothing was asked of the server yet, it is asked for the time; a refusal tells it too."""
+    """Without an earlier request the server's time is requested; a denied request has it, too."""
     api = Dated(NOW)
     clock = await live.server_time(cast("ApiServer", api))
     assert (clock(), api.calls) == (NOW, [("GET", "/version", None)])

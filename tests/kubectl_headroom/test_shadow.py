@@ -37,10 +37,10 @@ KEPT = [
     kept("web-3", tooMuchSeconds={"cpu": 0, "memory": 7}, worstExcess={"cpu": "0m", "memory": str(2 * GI)}),
     {"metadata": {"name": "empty"}},
     None,
-    {"data": {"odd": '{"nodeUID": "uid-odd", "since": 7}', "web-4": "{", "gone": "[]"}},
+    {"data": {"bad": '{"nodeUID": "uid-bad", "since": 7}', "web-4": "{", "gone": "[]"}},
     kept("again"),
 ]
-UIDS = {name: f"uid-{name}" for name in ("web-1", "web-2", "web-3", "web-4", "odd")} | {"again": "uid-of-another"}
+UIDS = {name: f"uid-{name}" for name in ("web-1", "web-2", "web-3", "web-4", "bad")} | {"again": "uid-of-another"}
 
 
 def test_shadow_text() -> None:

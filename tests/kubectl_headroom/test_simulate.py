@@ -67,7 +67,7 @@ def _lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 async def test_table_ranks_nodes(written: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nodes that pass are ranked by the weighted mean of their scores; the refused one is told with the reason."""
+    """Nodes that pass are ranked by the weighted mean of their scores; the rejected one has the reason."""
     await _run(_cluster(), written)
     lines = _lines(capsys)
     assert lines[0] == "Pod default/web: 2 of 3 nodes pass"
@@ -104,7 +104,7 @@ async def test_json_has_every_number(written: str, capsys: pytest.CaptureFixture
 
 
 async def test_one_node_in_full(written: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """--node shows that node alone, with the numbers of each plugin that tells them."""
+    """--node shows that node alone, with the numbers of each plugin that reports them."""
     await _run(_cluster(), written, "--node", "warm")
     lines = _lines(capsys)
     assert "Node warm: rank 2, total 18.8" in lines
@@ -156,7 +156,7 @@ async def test_mode_follows_cluster(written: str, capsys: pytest.CaptureFixture[
 
 
 async def test_profile_of_file(written: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--profile tries a file; what is wrong with it is told before the cluster is asked."""
+    """--profile tries a file; its errors are reported before any request to the cluster."""
     path = tmp_path / "profile.yaml"
     path.write_text(f"{HEAD}plugins: [{{name: NodeResourcesAllocatable, args: {{mode: Most}}}}]\n")
     await _run(_cluster(), written, "--profile", str(path))
@@ -178,7 +178,7 @@ async def test_provider_is_told(written: str, tmp_path: Path, capsys: pytest.Cap
 
 
 async def test_priority_comes_from_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A pod of a file gets the priority of its PriorityClass, else of the default one; an unknown one is told."""
+    """A pod of a file gets the priority of its PriorityClass, else of the default one; an unknown one is reported."""
     api = _cluster()
     for name, value, default in (("koord-mid", 7500, False), ("normal", 100, True)):
         made = {"metadata": {"name": name}, "value": value, "globalDefault": default}
@@ -197,7 +197,7 @@ async def test_priority_comes_from_class(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_templates_are_pods(tmp_path: Path) -> None:
-    """Every kind that makes pods is simulated by its template; other objects beside it are passed over."""
+    """Every kind that creates pods is simulated by its template; other objects in the file are ignored."""
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {**POD["spec"], "nodeName": "x"}}
     kinds = {kind: {"template": template} for kind in pod_file.TEMPLATE_AT}
     kinds["CronJob"] = {"jobTemplate": {"spec": {"template": template}}}
@@ -250,7 +250,7 @@ def test_names_and_files_are_told_apart(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 async def test_quotas_are_simulated(written: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """What plugins keep of the whole cluster is read, too: a quota that is used up refuses the pod on every node."""
+    """The cluster state of plugins is read, too: a quota without a rest rejects the pod on every node."""
     quota = {
         "metadata": {"name": "team", "namespace": "default", "uid": "q"},
         "spec": {"min": {"cpu": "12", "memory": "100Gi"}, "max": {"cpu": "12", "memory": "100Gi"}},

@@ -1,4 +1,4 @@
-"""What depends on who looks: colours, bars, screens that are drawn again."""
+"""Output that depends on the terminal: colours, bars, refreshed screens."""
 
 import io
 
@@ -132,7 +132,7 @@ def test_steps_count() -> None:
 
 
 class Enough(Exception):  # noqa: N818 - it ends a loop
-    """Somebody presses Ctrl-C."""
+    """Press Ctrl-C."""
 
 
 async def _watch(out: io.StringIO, output: str, answers: list[str | Exception]) -> None:
@@ -170,7 +170,7 @@ async def test_watching_a_terminal() -> None:
 
 
 async def test_failures_do_not_end_a_watch(capsys: pytest.CaptureFixture[str]) -> None:
-    """An API server that is away for a while, or something that is not there yet, is said and asked for again."""
+    """An unreachable API server, or a missing object, is reported and requested again."""
     out = io.StringIO()
     await _watch(out, "table", [ApiUnavailable("The API server is away"), CommandError("There is no pod"), "a\n"])
     assert out.getvalue().strip() == "a"

@@ -76,8 +76,8 @@ def test_report_that_no_longer_counts(reason: str | None, status: str, late: flo
     assert row.mid.cpu_milli == 6500
 
 
-@pytest.mark.parametrize("status", [{"conditions": "none"}, {"conditions": ["odd"]}, ["odd"], None])
-def test_odd_conditions(status: Any) -> None:  # noqa: ANN401 - whatever somebody wrote
+@pytest.mark.parametrize("status", [{"conditions": "none"}, {"conditions": ["bad"]}, ["bad"], None])
+def test_malformed_conditions(status: Any) -> None:  # noqa: ANN401 - any content
     metric = {"metadata": {"name": "web-1"}, "spec": {}, "status": status}
     (row,) = top_nodes.node_rows([named("nodes", "web-1")], [metric], [], NOW)
     assert row.report.prediction in {"unreadable", "no report"}
@@ -96,7 +96,7 @@ def test_hot_node_is_marked() -> None:
 
 
 def test_json_has_units() -> None:
-    """JSON carries plain numbers with their units in the names, and null for what is not known."""
+    """JSON has plain numbers with their units in the names, and null for unknown ones."""
     first, _, last = top_nodes.as_json(rows())
     assert first["mid"] == {"cpuMilli": 6500, "memoryBytes": 20 * 2**30}
     assert first["midRequested"] == {"cpuMilli": 3000, "memoryBytes": 4 * 2**30}
@@ -154,7 +154,7 @@ def test_node_or_selector() -> None:
     ],
 )
 def test_workload_is_what_rolls_out(owner: str, labels: Mapping[str, str], name: str) -> None:
-    """A pod is shown with what a person made, whoever rolls it out."""
+    """A pod is shown with the object that a person made, for any controller between them."""
     kind, _, of = owner.partition("/")
     owners = [{"kind": kind, "name": of, "controller": True}]
     assert top_pods.workload({"metadata": {"labels": labels, "ownerReferences": owners}}) == name
@@ -162,23 +162,23 @@ def test_workload_is_what_rolls_out(owner: str, labels: Mapping[str, str], name:
 
 
 @pytest.mark.parametrize(
-    ("requested", "peak", "offered", "wasted"),
+    ("requested", "peak", "published", "wasted"),
     [
         (10, 4, 5, 1),
-        (10, 4, None, 6),  # nothing is offered
-        (10, 4, 7, 0),  # more is offered, of what nobody requested
+        (10, 4, None, 6),  # nothing is published
+        (10, 4, 7, 0),  # more is published, of unrequested resources
         (3, 4, 0, 0),  # they are predicted to need more than they request
         (None, 4, 0, None),
         (10, None, 0, None),
     ],
 )
-def test_waste(requested: int | None, peak: int | None, offered: int | None, wasted: int | None) -> None:
-    """Waste is what is requested, not predicted to be needed, and offered to nobody."""
-    assert waste(requested, peak, offered) == wasted
+def test_waste(requested: int | None, peak: int | None, published: int | None, wasted: int | None) -> None:
+    """Waste is requested, not predicted to be needed, and not published."""
+    assert waste(requested, peak, published) == wasted
 
 
 def test_waste_of_a_node() -> None:
-    """A node's waste is told for each resource, and not at all before its prediction is ready."""
+    """A node's waste is reported for each resource, and not before its prediction is ready."""
     report = Report(prod_peak=Amount(4000, 2**30), prediction="ready")
     row = top_nodes.NodeRow(
         "n", Amount(16_000, 2**35), report, Amount(5000, None), Amount(0, 0), Amount(), Amount(10_000, 2**31)

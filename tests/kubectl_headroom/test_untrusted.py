@@ -123,7 +123,7 @@ def test_no_field_reaches_the_terminal(
 
 
 def test_hostile_texts_are_shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was spoilt is what people see: the messages of conditions, on the line where they belong."""
+    """Only text for people was changed: the messages of conditions, on their own lines."""
     metric = recording.named("nodeMetrics", "web-1")
     metric["status"]["conditions"] = _spoilt(metric["status"]["conditions"], {"message", "reason"})
     show(recording.explained("web-1", node_metric=metric))
@@ -141,7 +141,7 @@ def test_hostile_texts_are_shown(capsys: pytest.CaptureFixture[str], monkeypatch
     "words", [["top", "nodes", HOSTILE], [HOSTILE], ["explain", "node", "web-1", "--set", HOSTILE]]
 )
 def test_names_from_elsewhere_are_refused_on_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Words of the command line may come from a cluster, by a pipe: a refusal quotes them, and no more."""
+    """Words of the command line may come from a cluster, by a pipe: an error quotes them, and no more."""
     with pytest.raises(SystemExit):
         sys.exit(main(words))
     said = capsys.readouterr()

@@ -23,7 +23,7 @@ def text(explanation: Explanation) -> str:
 
 
 def test_setting_changes_the_numbers() -> None:
-    """A setting that is tried goes into the formula, and its source is shown as what it is."""
+    """A tried setting is used by the formula, and its source is shown as a trial."""
     result = explained("web-1", "midUnallocatedPercent=20")
     assert result.result.calculated.cpu == 4000 + 6000 * 20 // 100
     assert result.strategy.sources["midUnallocatedPercent"] == "--set"
@@ -33,7 +33,7 @@ def test_setting_changes_the_numbers() -> None:
 
 
 def test_what_if_text() -> None:
-    """The whole text of a trial: that it is one, now beside then, and what cannot be told."""
+    """The whole text of a trial: its title, both states, and the unknown parts."""
     result = explained("web-1", "midUnallocatedPercent=20", "nodePredictPolicy.safetyMarginPercent=20")
     assert text(result) == golden("explain_what_if.txt")
 
@@ -142,7 +142,7 @@ def test_nothing_tried() -> None:
 
 
 def test_disabled_node_tried_enabled() -> None:
-    """What a node would publish if colocation were enabled there is shown beside nothing, and may be tried further."""
+    """A node's amounts under enabled colocation are shown beside none, and may be varied further."""
     result = explained("web-1", "enable=true", config='{"midUnallocatedPercent": 50}')
     assert result.before is not None
     assert result.before.result.calculated.cpu == 0

@@ -1,4 +1,4 @@
-"""For each alert what makes it fire, its summary then, and what does not."""
+"""For each alert its firing case, its summary then, and a case without it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

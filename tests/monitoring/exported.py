@@ -1,4 +1,4 @@
-"""What the three services export, by their own registries: the labels of every series by its name."""
+"""Metrics of the three services, by their own registries: the labels of every series by its name."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,11 +12,11 @@ from tests.architecture import test_manager_page, test_scheduler_metrics
 from tests.monitoring.promql import Need, needs
 
 TARGET: Final = frozenset({"job", "instance", "namespace", "pod", "container", "endpoint"})
-"""Labels that Prometheus gives what it scrapes."""
+"""Labels that Prometheus adds to scraped series."""
 AGENT: Final = frozenset({"node"})
-"""Those that it gives an agent's metrics besides: by the chart's monitors and the page's configuration."""
+"""Labels of an agent's metrics besides: from the chart's monitors and the page's configuration."""
 OF_PROMETHEUS: Final[dict[str, frozenset[str]]] = {"ALERTS": frozenset({"alertname", "alertstate", "severity"})}
-"""What it makes itself."""
+"""Metrics that Prometheus makes itself."""
 
 
 def exported(monkeypatch: pytest.MonkeyPatch) -> dict[str, frozenset[str]]:

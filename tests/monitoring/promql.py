@@ -24,7 +24,7 @@ class Need:
 def needs(expression: str) -> list[Need]:
     """Every metric of a query, in the order of the text.
 
-    A label of `by (…)` must be one of every metric inside of what is aggregated, and one of `on (…)` of every metric.
+    A label of `by (…)` must be one of every metric in the aggregated part, and one of `on (…)` of every metric.
     """
     plain = _RANGE.sub("", _STRING.sub('""', expression))
     return [
@@ -34,7 +34,7 @@ def needs(expression: str) -> list[Need]:
 
 
 def _selectors(plain: str) -> Iterator[tuple[str, str, int]]:
-    # Groupings make way for blanks, so that places stay what they are.
+    # Groupings make way for blanks, so that places stay the same.
     text = _GROUPING.sub(lambda found: " " * len(found.group()), plain)
     text = _OTHER_GROUPING.sub(lambda found: " " * len(found.group()), text)
     blind = _MATCHERS.sub(lambda found: "{" + " " * len(found.group(1)) + "}", text)
@@ -48,7 +48,7 @@ def _selectors(plain: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _is_aggregation(name: str, rest: str) -> bool:
-    """Return whether a word stands before what it aggregates: its `by (…)` is gone from the text."""
+    """Return whether a word precedes its aggregated part: its `by (…)` is gone from the text."""
     return name.islower() and "_" not in name and rest.startswith("(")
 
 
@@ -64,7 +64,7 @@ def _grouped(plain: str, place: int) -> frozenset[str]:
 
 
 def _body(plain: str, start: int) -> range:
-    """Where the parentheses after a place begin and end; what is aggregated stands in them."""
+    """Begin and end of the parentheses after a place, which hold the aggregated part."""
     begin = plain.index("(", start)
     depth = 0
     for place in range(begin, len(plain)):

@@ -1,4 +1,4 @@
-"""Every alert fires when it should and not otherwise, queries what is there, and states what to do."""
+"""Every alert fires when it should and not otherwise, queries exported metrics, and states an action."""
 
 import re
 import subprocess
@@ -44,7 +44,7 @@ def test_alerts_ask_for_what_is_exported(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_alert_leads_to_its_runbook(name: str) -> None:
-    """An alert has a severity, states what it means, and links to a section of its own on what to do."""
+    """An alert has a severity, states its meaning, and links to a section of its own with the action."""
     rule = BY_NAME[name]
     notes = rule["annotations"]
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
@@ -57,7 +57,7 @@ def test_alert_leads_to_its_runbook(name: str) -> None:
 
 
 def test_runbooks_are_of_alerts() -> None:
-    """No section is left over from an alert that is gone, and they stand in the order of the file."""
+    """Every section belongs to an alert, in the order of the file."""
     assert re.findall(r"^## (Headroom\w+)$", RUNBOOKS, flags=re.MULTILINE) == list(BY_NAME)
 
 
@@ -79,7 +79,7 @@ def _test(name: str, case: Case, *, bad: bool) -> dict[str, Any]:
 def _run_promtool(
     programs: Prometheus, folder: Path, name: str, *tests: dict[str, Any]
 ) -> subprocess.CompletedProcess[str]:
-    """Promtool's verdict on tests of one alert; with the others beside it, it would take a minute."""
+    """Promtool's verdict on tests of one alert; all alerts together would take a minute."""
     rules, path = folder / "rules.yaml", folder / "tests.yaml"
     rules.write_text(yaml.safe_dump({"groups": [{"name": "one", "rules": [BY_NAME[name]]}]}))
     path.write_text(
@@ -91,7 +91,7 @@ def _run_promtool(
 @pytest.mark.alone
 @pytest.mark.parametrize("name", BY_NAME)
 def test_alert_fires_when_it_should(name: str, prometheus_programs: Prometheus, tmp_path: Path) -> None:
-    """With what is bad it fires once, with the labels and words of its case; with what is good it does not."""
+    """In the bad case it fires once, with the labels and words of its case; in the good case it does not."""
     case = CASES[name]
     done = _run_promtool(prometheus_programs, tmp_path, name, *(_test(name, case, bad=bad) for bad in (True, False)))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -99,7 +99,7 @@ def test_alert_fires_when_it_should(name: str, prometheus_programs: Prometheus, 
 
 @pytest.mark.alone
 def test_wrong_case_is_noticed(prometheus_programs: Prometheus, tmp_path: Path) -> None:
-    """A case whose words are not those of the alert fails, and so does one that fires where it should not."""
+    """A case with other words than the alert fails, and so does one that fires where it should not."""
     name = "HeadroomNoManagerLeads"
     case = CASES[name]
     for wrong, bad in ((Case(case.bad, case.good, "Something else"), True), (Case({}, case.bad, case.summary), False)):

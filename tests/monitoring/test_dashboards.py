@@ -1,4 +1,4 @@
-"""Every dashboard queries what is exported, and can be read."""
+"""Every dashboard queries exported metrics, and can be read."""
 
 import subprocess
 from collections import Counter
@@ -23,7 +23,7 @@ QUERIES: Final = [
 
 
 def test_queries_ask_for_what_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every metric and label of every query, and of what the reader may choose, is exported by a service."""
+    """Every metric and label of every query, and of every variable, is exported by a service."""
     cached = exported(monkeypatch)
     wrong = [f"{where}: {gap}" for where, query in QUERIES for gap in missing(query, cached)]
     for name, dashboard in ALL.items():
@@ -52,7 +52,7 @@ def test_queries_can_be_parsed(prometheus_programs: Prometheus, tmp_path: Path) 
 
 
 def test_excuses_are_of_queries() -> None:
-    """The end-to-end test of all panels excuses none that is not there any more, and most are not excused."""
+    """The end-to-end test of all panels excuses only existing panels, and most are not excused."""
     used = [query for _, query in queries("n")]
     assert [part for part in NOTHING_TO_SHOW if not any(part in query for query in used)] == []
     assert sum(map(must_show, used)) > 0.7 * len(used)

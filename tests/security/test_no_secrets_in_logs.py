@@ -28,7 +28,7 @@ from tools.devcluster.component import free_port
 pytestmark = pytest.mark.cluster
 
 SERVICES = ("agent", "manager", "scheduler_plugins")
-PROVIDER_TOKEN = "provider-" + uuid.uuid4().hex  # of the monitoring that the extender asks
+PROVIDER_TOKEN = "provider-" + uuid.uuid4().hex  # of the monitoring that the extender queries
 WRONG_TOKEN = "eyJhbGciOiJSUzI1NiJ9." + uuid.uuid4().hex + "." + uuid.uuid4().hex
 WEBHOOK_SECRET = "headroom-manager-webhook-tls"  # noqa: S105 - the object's name
 PAGES = ("/metrics", "/healthz?verbose", "/readyz?verbose", "/livez", "/debug/snapshot", "/ui", "/nowhere")
@@ -65,13 +65,13 @@ class Run:
 
 
 class Monitoring(BaseHTTPRequestHandler):
-    """A Prometheus that refuses, and tells the reader of its answer what it was asked with."""
+    """A Prometheus that rejects requests, and repeats their login in its response."""
 
-    asked: list[str] = []  # noqa: RUF012 - of the class, because each request is another instance
+    logins: list[str] = []  # noqa: RUF012 - of the class, because each request is another instance
 
     def do_GET(self) -> None:
         login = self.headers.get("Authorization") or ""
-        type(self).asked.append(login)
+        type(self).logins.append(login)
         self.send_response(401, f"not {login}")
         self.end_headers()
         self.wfile.write(json.dumps({"status": "error", "error": f"unknown login {login}"}).encode())
@@ -110,13 +110,13 @@ def monitoring() -> Iterator[str]:
 
 
 def _flags(service: str, folder: Path, namespace: str, monitoring: str) -> list[str]:
-    """What a service needs beside its login."""
+    """A service's flags besides its login."""
     if service == "agent":
-        return [f"--data-dir={folder / 'data'}", f"--node-name=nobody-{namespace}", "--collectors=node"]
+        return [f"--data-dir={folder / 'data'}", f"--node-name=absent-{namespace}", "--collectors=node"]
     if service == "manager":
-        # It makes a certificate, whose key it keeps in a Secret; nodes of other tests are none of its business.
+        # It makes a certificate, with its key in a Secret, and leaves nodes of other tests out.
         webhook = [f"--webhook-listen=127.0.0.1:{free_port()}", "--webhook-certificates=self"]
-        return [f"--namespace={namespace}", "--leader-elect", "--exclude-nodes=!nobody-has-this-label", *webhook]
+        return [f"--namespace={namespace}", "--leader-elect", "--exclude-nodes=!absent-label", *webhook]
     provider = {"type": "Prometheus", "address": monitoring, "token": PROVIDER_TOKEN, "intervalSeconds": 1}
     plugins = [{"name": "LowRiskOverCommitment", "args": {"metricProvider": provider}}]
     profile = {"apiVersion": "headroom.dev/v1alpha1", "kind": "HeadroomSchedulerConfiguration", "plugins": plugins}
@@ -169,14 +169,14 @@ def _login(cluster: Cluster, path: Path, token: str, *, certificate: bool) -> Pa
 
 
 @dataclass(frozen=True)
-class Told:
+class Texts:
     texts: dict[str, str]
     secrets: dict[str, str]
 
 
 @pytest.fixture(scope="module")
-def told(cluster: Cluster, namespace: str, monitoring: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """Each service, once let in and once refused, until it has done what it has secrets for."""
+def texts_of(cluster: Cluster, namespace: str, monitoring: str, tmp_path_factory: pytest.TempPathFactory) -> Texts:
+    """Texts of each service, once admitted and once rejected, until it has used its secrets."""
     token = cluster.kubectl("create", "token", "everything", "-n", namespace).strip()
     config = yaml.safe_load(cluster.kubeconfig.read_text())["users"][0]["user"]
     runs: dict[str, Run] = {}
@@ -190,8 +190,8 @@ def told(cluster: Cluster, namespace: str, monitoring: str, tmp_path_factory: py
         for name, run in runs.items():
             run.until(partial(_is_refused if name.endswith("refused") else _answers, run), "as far as the API server")
         extender, manager = runs["scheduler_plugins, let in"], runs["manager, let in"]
-        extender.until(lambda: f"Bearer {PROVIDER_TOKEN}" in Monitoring.asked, "asking for measurements")
-        extender.until(lambda: extender.said().count("Prometheus"), "telling of the refusal")
+        extender.until(lambda: f"Bearer {PROVIDER_TOKEN}" in Monitoring.logins, "a query of measurements")
+        extender.until(lambda: extender.said().count("Prometheus"), "the log of the rejection")
         secret = f"/api/v1/namespaces/{namespace}/secrets/{WEBHOOK_SECRET}"
         manager.until(lambda: cluster.api.exists(secret), "keeping the webhook's key")
         key = base64.b64decode(cluster.api.get(secret)["data"]["tls.key"]).decode()
@@ -208,11 +208,11 @@ def told(cluster: Cluster, namespace: str, monitoring: str, tmp_path_factory: py
         if name in config:
             text = config[name] if name.endswith("data") else Path(config[name]).read_text()
             secrets["client key"] = text
-    return Told(texts, secrets)
+    return Texts(texts, secrets)
 
 
 def _pieces(secret: str) -> set[str]:
-    """Parts of a secret that must not be told: begin and end of each line or dotted part of it, plain and encoded."""
+    """Parts of a secret that must not be logged: begin and end of each line or dotted part of it, plain and encoded."""
     words = [word for word in secret.replace(".", "\n").splitlines() if len(word) >= SHORTEST and "-----" not in word]
     pieces = {word[place : place + SHORTEST] for word in words for place in (0, len(word) - SHORTEST)}
     # The begin of a token says only how it is signed; of a key, which kind it is.
@@ -222,16 +222,16 @@ def _pieces(secret: str) -> set[str]:
 
 @pytest.mark.parametrize("service", SERVICES)
 @pytest.mark.parametrize("case", ["let in", "refused"])
-def test_no_secret_is_told(told: Told, service: str, case: str) -> None:
-    """Neither log nor pages hold any piece of a token or key, and yet they say much."""
-    text = told.texts[f"{service}, {case}"]
-    result = [name for name, secret in told.secrets.items() if any(piece in text for piece in _pieces(secret))]
+def test_no_secret_is_logged(texts_of: Texts, service: str, case: str) -> None:
+    """Neither log nor pages hold any piece of a token or key, and they have much text."""
+    text = texts_of.texts[f"{service}, {case}"]
+    result = [name for name, secret in texts_of.secrets.items() if any(piece in text for piece in _pieces(secret))]
     assert result == []
     assert len(text) > 200
 
 
-def test_pieces_would_be_found(told: Told) -> None:
-    assert told.secrets.keys() >= {"token", "wrong token", "token of the monitoring", "webhook's key", "client key"}
-    for name, secret in told.secrets.items():
+def test_pieces_would_be_found(texts_of: Texts) -> None:
+    assert texts_of.secrets.keys() >= {"token", "wrong token", "token of the monitoring", "webhook's key", "client key"}
+    for name, secret in texts_of.secrets.items():
         plain = [piece for piece in _pieces(secret) if piece in secret]
         assert plain, name

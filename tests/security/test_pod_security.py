@@ -31,7 +31,7 @@ EXCEPTIONS = {
     "baseline": ["hostPath volumes"],
     "restricted": ["restricted volume types", "runAsNonRoot != true", "runAsUser=0", "unrestricted capabilities"],
 }
-"""What the agent's pod is refused for, by level. docs/security.md lists the same."""
+"""Reasons for which the agent's pod is rejected, by level. docs/security.md lists the same."""
 
 
 @pytest.fixture(scope="module", params=[(), EVERYTHING], ids=["default values", "everything on"])
@@ -79,7 +79,7 @@ def test_restricted_is_enough(pods: dict[str, Json], admit: Admit) -> None:
 
 @pytest.mark.parametrize("level", EXCEPTIONS)
 def test_exceptions_of_the_agent(pods: dict[str, Json], admit: Admit, level: str) -> None:
-    """The agent is refused for what is listed and for nothing else, and runs where `privileged` pods may."""
+    """The agent is rejected for the listed reasons only, and runs where `privileged` pods may."""
     objection = admit(level, pods["headroom-agent"])
     assert f'violates PodSecurity "{level}:latest"' in objection
     # Reasons are separated by commas outside of parentheses, each with its details in a pair of them.
@@ -89,7 +89,7 @@ def test_exceptions_of_the_agent(pods: dict[str, Json], admit: Admit, level: str
 
 
 def test_admission_is_at_work(pods: dict[str, Json], admit: Admit) -> None:
-    """What passed above would not have passed with a privilege."""
+    """The pods that passed would fail with a privilege."""
     spec = dict(pods["headroom-manager"], hostNetwork=True)
     assert "host namespaces" in admit("restricted", spec)
     assert "host namespaces" in admit("baseline", spec)

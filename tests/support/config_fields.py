@@ -60,7 +60,7 @@ class Field:
 
 @cache
 def every_field() -> tuple[Field, ...]:
-    """All fields, in the order of the types: Koordinator's first; an object stands before its own fields."""
+    """All fields, in the order of the types: Koordinator's first; an object precedes its own fields."""
     return tuple(_fields(ColocationConfig, ""))
 
 

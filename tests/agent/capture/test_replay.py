@@ -273,4 +273,4 @@ def test_command_prints_a_table_with_missing_values_in_words(made: Made, capsys:
     assert lines[0] == "cgroup v2; pods by the cgroupfs driver"
     assert lines[2].split() == ["t000-t001", "CPU", "MEMORY", "WITH", "CACHE", "THROTTLED"]
     assert lines[5].split() == [A, "500.0m", "0.0Mi", "0.0Mi", "-"]
-    assert "  no cpu of node: unreadable. The file may not be read, or reading it failed." in lines
+    assert "  no cpu of node: unreadable. The agent has no permission to read the file, or reading failed." in lines

@@ -1,4 +1,4 @@
-"""capacity_preemption: whom CapacityScheduling evicts; budgets as `disruptionBudgets: count` has them.
+"""capacity_preemption: the victims of CapacityScheduling; budgets as with `disruptionBudgets: count`.
 
 In a `scenario` pods come one after the other, are admitted, placed, or have others evicted.
 """
@@ -51,7 +51,7 @@ class _Loop:
         self.cluster.place(replace(pod, node=node, nominated="", own=b""))
 
     def run(self) -> None:
-        """Try pods, the most important first, until nothing changes any more."""
+        """Try pods, the most important first, until a pass changes nothing."""
         for _ in range(_ROUNDS):
             waiting = sorted(self.pending, key=lambda pod: -pod.priority)
             placed = next((pod for pod in waiting if self._tried(pod)), None)
@@ -78,13 +78,13 @@ class _Loop:
         return True
 
     def _load(self, node: str) -> float:
-        """How full a node is, as kube-scheduler sees it by default: it places pods on the emptiest."""
+        """A node's share of used resources, as kube-scheduler computes it by default: it prefers the emptiest."""
         has, taken = self.cluster.nodes[node].allocatable, self.cluster.requested(node)
         return sum(taken.get(name, 0) / has[name] for name in ("cpu", "memory") if has.get(name))
 
 
 def scenario(vector: Json) -> dict[str, Any]:
-    """What becomes of all pods, in the order in which the vector has them."""
+    """The outcome of all pods, in the vector's order."""
     loop = _Loop(vector)
     existing = [QuotaPod.from_json(named(pod)) for pod in vector.get("existingPods") or ()]
     for pod in existing:
@@ -121,7 +121,7 @@ def cluster_of(vector: Json) -> QuotaCluster:
 
 
 def _by_resources(pod: Json) -> Json:
-    """A pod that asks a node for nothing but resources."""
+    """A pod with no constraint but its requests."""
     stored = {key: value for key, value in (pod.get("spec") or {}).items() if key in _OF_RESOURCES}
     return named({**pod, "spec": stored})
 

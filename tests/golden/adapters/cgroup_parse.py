@@ -1,4 +1,4 @@
-"""cgroup_parse: names of cgroups, contents of their files, and the rates that are made of them."""
+"""cgroup_parse: names of cgroups, contents of their files, and the rates computed from them."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -118,7 +118,7 @@ _CONTENTS: Final[Mapping[str, tuple[str, Callable[[str, int], Any]]]] = {
     "memoryLimitBytes": ("memory-limit", _memory_bytes),
     "memoryStat": ("memory-stat", _memory_stat),
 }
-"""Resource of the `read` operation -> what we call it, and its parser."""
+"""Resource of the `read` operation -> our name, and its parser."""
 
 
 def _read(vector: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _file(vector: Mapping[str, Any], what: str) -> str | None:
 
 
 def _pressure(vector: Mapping[str, Any]) -> dict[str, Any]:
-    """Time that tasks were stalled, by resource: what we make pressure of."""
+    """Stall times of tasks, by resource: the source of pressure."""
     result = {
         name: _parsed(lambda text, _: procfs.pressure_totals(text), _file(vector, f"{name}-pressure"), 0)
         for name in ("cpu", "memory", "io")
@@ -231,7 +231,7 @@ def _proc_stat_per_cpu_ticks(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def rate_of(before: float | None, now: float, elapsed_seconds: float) -> float | Gap:
-    """What the counter grew by per second, by our own rates."""
+    """The counter's growth per second, by our own rates."""
     rates = Rates(longest_seconds=math.inf, shortest_seconds=0.0)
     if before is not None:
         rates.rate("counter", before, 0.0)

@@ -1,7 +1,7 @@
 """colocation_config: what a ConfigMap puts in force, and what that means for one node.
 
-`error` of the webhook's operations says whether somebody who edits is told; the peer refuses what we warn of (names,
-overlaps). `events` are those about a text that is refused, by the peer's name for them: what is accepted with a warning
+`error` of the webhook's operations says whether an edit is reported. The peer rejects settings that we warn of (names,
+overlaps). `events` are those about a text that is refused, by the peer's name for them: a text accepted with a warning
 is no event of the peer.
 """
 
@@ -24,11 +24,11 @@ from tests.support.world import World
 
 Json = dict[str, Any]
 _THEIR_NAMES: Final = {"ColocationConfigInvalid": "ColocationCfgUnmarshalFailed"}
-logging.getLogger("manager").addHandler(logging.NullHandler())  # what the keeper logs is no part of a report
+logging.getLogger("manager").addHandler(logging.NullHandler())  # logs of the keeper are no part of a report
 
 
 def config_of(data: Mapping[str, Any] | None) -> ColocationConfig:
-    """A configuration that somebody has parsed; as in ours, an entry with a malformed selector matches nothing."""
+    """A parsed configuration; as in ours, an entry with a malformed selector matches nothing."""
     config = from_json(ColocationConfig, data or {})
     entries = tuple(
         replace(entry, node_selector=None) if selector.faults(entry.node_selector, "") else entry

@@ -23,7 +23,7 @@ from scheduler_plugins.snapshot.estimate import LoadRules
 from tests.golden.adapters import Adapter
 from tests.golden.results import Amount, UnsupportedVectorError
 
-NOW: Final = 1_700_000_000.0  # when a vector is looked at [unix s]
+NOW: Final = 1_700_000_000.0  # the time of a vector [unix s]
 
 Json = Mapping[str, Any]
 _RECORD: Final = ("milliCPU", "memory", "ephemeralStorage", "pods")
@@ -64,12 +64,12 @@ def _new_quota_info(vector: Json) -> dict[str, Any]:
 
 
 def _after(vector: Json, pods: Iterable[tuple[QuotaPod, bool]]) -> dict[str, Any]:
-    """What is used after pods came (True) and went (False), as a resource list."""
+    """The used amounts after pods were added (True) and deleted (False), as a resource list."""
     ledger = QuotaLedger()
     inputs = amounts_of(vector.get("used"))
     ledger.put_pod(standing_in("", inputs))
-    for pod, comes in pods:
-        if comes:
+    for pod, is_added in pods:
+        if is_added:
             ledger.admit(pod)
         else:
             ledger.withdraw(pod.uid)
@@ -82,7 +82,7 @@ def _resource_list(amounts: Amounts, also: Iterable[str] = ()) -> dict[str, Amou
 
 
 def _everywhere(pods: Iterable[Json]) -> list[QuotaPod]:
-    """Pods of whatever namespace, as if all were of one: the peer's helper does not look at it."""
+    """Pods of any namespace, as if all were of one: the peer's helper ignores it."""
     return [QuotaPod.from_json({**pod, "metadata": {**pod["metadata"], "namespace": ""}}) for pod in map(named, pods)]
 
 
@@ -184,7 +184,7 @@ def _events(vector: Json) -> dict[str, Any]:
 def _sequence(vector: Json, *, reserve: bool) -> dict[str, Any]:
     """The state of ns1 after each pod was reserved or given back.
 
-    A pod that is counted already is charged as admitted, and what is used beside such pods stands in.
+    A pod that is counted already is charged as admitted, and a stand-in has the other usage.
     """
     ledger = QuotaLedger()
     pods = [QuotaPod.from_json(named(pod)) for pod in vector["pods"]]
@@ -201,8 +201,8 @@ def _sequence(vector: Json, *, reserve: bool) -> dict[str, Any]:
     for pod in counted.values():
         ledger.admit(pod)
     for uid in cached - counted.keys():
-        stranger = standing_in("ns1", NOTHING)
-        ledger.admit(QuotaPod(**{name: getattr(stranger, name) for name in QuotaPod.__slots__} | {"uid": uid}))
+        other = standing_in("ns1", NOTHING)
+        ledger.admit(QuotaPod(**{name: getattr(other, name) for name in QuotaPod.__slots__} | {"uid": uid}))
     states = []
     for pod in pods:
         if reserve:

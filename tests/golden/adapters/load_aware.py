@@ -113,7 +113,7 @@ Json = dict[str, Any]
 
 
 def _cache(vector: Json) -> Json:
-    """Deliver the events as our watches and the extender would, and look at the nodes when asked to."""
+    """Deliver the events as our watches and the extender would, and evaluate the nodes on request."""
     rules = plugin_of(vector).load_rules()
     cache = ClusterCache(replace(rules, resources=tuple(vector.get("resources") or rules.resources)))
     now, checkpoints = seconds(vector["now"]), []

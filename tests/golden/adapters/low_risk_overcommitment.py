@@ -1,4 +1,4 @@
-"""low_risk_overcommitment: the LowRiskOverCommitment plugin, its formulas, and what it reads of pods and metrics."""
+"""low_risk_overcommitment: the LowRiskOverCommitment plugin, its formulas, and its facts of pods and metrics."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -36,7 +36,7 @@ class World:
         self.cache = ClusterCache(LoadRules(), {NAME: plugin})
 
     def put(self, node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> None:
-        """A node and the pods on it. Vectors may name one pod on several nodes: each counts where it stands."""
+        """A node and the pods on it. Vectors may name one pod on several nodes: each counts on its node."""
         self.cache.put_node(node)
         name = node["metadata"]["name"]
         for index, pod in enumerate(pods):
@@ -44,7 +44,7 @@ class World:
             self.cache.put_pod({**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": name}}, NOW)
 
     def watch(self, watcher: Mapping[str, Any] | None) -> float:
-        """The answer of the load-watcher service, and the time of it. What is no answer of it says nothing."""
+        """The load-watcher service's response, and its time. A malformed response has no values."""
         try:
             nodes = decode_watcher(watcher, NOW).nodes
         except ProviderError:

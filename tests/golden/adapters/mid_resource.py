@@ -1,7 +1,7 @@
 """mid_resource: what a node may publish, when a report is too old, when a Node is written.
 
 The peer has no floor, no hold of increases and no colocation that a plugin must ask for: all three are out of the way
-here. Pods without a node run on the vector's. The Batch resources stand for Mid's where only they are given, since the
+here. Pods without a node run on the vector's. The Batch resources replace Mid's where only they are given, since the
 decision to write is the same.
 """
 
@@ -124,7 +124,7 @@ def _quantities(milli_cores: int | None, amount: int | None) -> Json:
 
 
 def _with_mid(*nodes: Mapping[str, Any] | None) -> list[Json]:
-    """The nodes as Kubernetes writes them; Batch resources stand for Mid's where none has any of Mid's."""
+    """The nodes as Kubernetes writes them; Batch resources replace Mid's where none has any of Mid's."""
     whole = [_node(short) for short in nodes]
     if any(names.MID_CPU in (part or {}) or names.MID_MEMORY in (part or {}) for part in _lists(whole)):
         return whole
@@ -141,15 +141,15 @@ def _lists(nodes: list[Json]) -> list[Any]:
 
 
 def _writes(vector: Json, strategy: Mapping[str, Any], written_at: float | None) -> bool:
-    """Return whether the decision is to write; each resource is asked for by itself, as the peer does."""
+    """Return whether the decision is to write; each resource is decided by itself, as the peer does."""
     old, new = _with_mid(vector.get("oldNode"), vector.get("newNode"))
     in_force = StrategyInputs.of(from_json(ColocationStrategy, {**strategy, "midIncreaseHoldSeconds": 0}))
-    offered = publish.published_amounts(old)
+    published = publish.published_amounts(old)
     for resource in Resource:
         wanted = (new["status"].get("allocatable") or {}).get(resource.mid_name)
         desired = None if wanted is None else Amounts(value(wanted), value(wanted))
         memory = publish.PublishState(written_at)
-        if resource in publish.decide(offered, desired, in_force, memory, _NOW).writes:
+        if resource in publish.decide(published, desired, in_force, memory, _NOW).writes:
             return True
     return False
 
@@ -167,10 +167,10 @@ def _is_node_resource_sync_needed(vector: Json) -> Json:
 
 
 def _is_quantity_diff(vector: Json) -> Json:
-    offered = {names.MID_CPU: vector["old"]}
+    amounts = {names.MID_CPU: vector["old"]}
     wanted = {names.MID_CPU: vector["new"]}
     nodes = {
-        "oldNode": {"capacity": offered, "allocatable": offered},
+        "oldNode": {"capacity": amounts, "allocatable": amounts},
         "newNode": {"capacity": wanted, "allocatable": wanted},
     }
     return {"diff": _writes(nodes, {"resourceDiffThreshold": vector["diffThreshold"]}, _NOW)}

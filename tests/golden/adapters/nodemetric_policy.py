@@ -1,4 +1,4 @@
-"""nodemetric_policy: what the manager asks of an agent, and what the agent makes of it."""
+"""nodemetric_policy: the manager's spec for an agent, and the agent's interpretation."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""nodemetric_report: statistics of windows, what is collected and reported, and the classes of pods."""
+"""nodemetric_report: statistics of windows, collected and reported series, and the classes of pods."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -34,7 +34,7 @@ _SERIES: Final[Mapping[str, tuple[str, str]]] = {
         ("memory_usage_with_page_cache", MEMORY_WITH_PAGE_CACHE),
     )
 }
-"""Koordinator's name of a series -> our metric and whose it is."""
+"""Koordinator's name of a series -> our metric and its entity."""
 
 
 def _percentile(vector: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _aggregate_cold_start(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Store:
-    """Answers with the series of a vector: each has one value from the window's first sample to its last."""
+    """Returns the series of a vector: each has one value from the window's first sample to its last."""
 
     def __init__(self, vector: Mapping[str, Any], pod_uid: str = "") -> None:
         self._times = np.array([_NOW - vector.get("sampleSpanSeconds", _SPAN_SECONDS), _NOW])

@@ -18,7 +18,7 @@ def plugin_of(vector: Mapping[str, Any]) -> NodeResourcesAllocatable:
 
 
 def error_of(plugin: NodeResourcesAllocatable) -> str | None:
-    """What is wrong with the arguments, as Kubernetes joins it."""
+    """The errors in the arguments, as Kubernetes joins them."""
     texts = list(dict.fromkeys(f"{problem.field}: {problem.message}" for problem in plugin.problems()))
     if not texts:
         return None
@@ -65,7 +65,7 @@ def _score(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schedule_sequence(vector: dict[str, Any]) -> dict[str, Any]:
-    """Where each pod may go in turn: to a node with the best score of those that kube-scheduler would find room on."""
+    """Where each pod may go in turn: to a node with the best score of those that kube-scheduler would find feasible."""
     world = World(vector)
     allowed: dict[str, list[str]] = {}
     taken: dict[str, list[Mapping[str, Any]]] = {name: [] for name in world.names}

@@ -1,4 +1,4 @@
-"""peak_predictor: Koordinator's rule for what can be reclaimed, and what is learned in a training round."""
+"""peak_predictor: Koordinator's rule for Reclaimable, and the training round."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,8 +60,8 @@ class _Given:
             allocatable=facts or None,
         )
 
-    def room(self, metric: str) -> float | None:
-        """What is allocatable of a resource; None without a node, 0 where the node does not say."""
+    def allocatable_of(self, metric: str) -> float | None:
+        """The allocatable amount of a resource; None without a node, 0 where the node does not say."""
         return None if self.allocatable is None else float(self.allocatable.get(metric, 0))
 
     def model(self, uid: str) -> Mapping[str, Any] | None:
@@ -72,7 +72,7 @@ class _Given:
         return None if self.predictions.get("defaultIsError") else self.predictions.get("default") or {}
 
     def percentile(self, uid: str, metric: str) -> float:
-        """The percentile that the rule looks at, in milli-cores or bytes; NaN where the prediction has none."""
+        """The percentile of the rule, in milli-cores or bytes; NaN where the prediction has none."""
         amounts = (self.model(uid) or {}).get(f"p{USUAL[metric]:g}") or {}
         return _whole(metric, amounts[metric]) if metric in amounts else float("nan")
 
@@ -99,9 +99,9 @@ def _prod_reclaimable(vector: dict[str, Any]) -> dict[str, Any]:
     once = listed_once(inputs.pods)
     parts: dict[str, dict[str, PercentileEstimate]] = {}
     for metric in UNITS:
-        pods, room = inputs.prod_pods(metric, once), inputs.room(metric)
-        local = by_pods(pods, inputs.margin, room)
-        together = by_class(pods, inputs.classes(metric), inputs.margin, room)
+        pods, bound = inputs.prod_pods(metric, once), inputs.allocatable_of(metric)
+        local = by_pods(pods, inputs.margin, bound)
+        together = by_class(pods, inputs.classes(metric), inputs.margin, bound)
         parts[metric] = {"pod": local, "priority": together, "": tightest([local, together])}
     return {
         "addPodErrorUIDs": _refused(inputs, once),
@@ -111,17 +111,19 @@ def _prod_reclaimable(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _priority_reclaimable(vector: dict[str, Any]) -> dict[str, Any]:
-    """The class alone: no pod is looked at by itself, so none is cold, refused, or noticed to be listed twice."""
+    """The class alone: no pod is evaluated by itself, so none is cold, rejected, or counted twice."""
     inputs = _Given.read(vector)
     parts = {}
     for metric in UNITS:
         requests = np.array([pod.requests.get(metric, 0) for pod in inputs.pods], dtype=np.float64)
-        terminating, nobody = (
+        terminating, none = (
             _mask(pod.terminating or pod.terminal for pod in inputs.pods),
             np.zeros(len(requests), np.bool_),
         )
-        pods = ProdPods(requests, requests, requests, cold=nobody, terminating=terminating, known=~nobody)
-        parts[metric] = {"priority": by_class(pods, inputs.classes(metric), inputs.margin, inputs.room(metric))}
+        pods = ProdPods(requests, requests, requests, cold=none, terminating=terminating, known=~none)
+        parts[metric] = {
+            "priority": by_class(pods, inputs.classes(metric), inputs.margin, inputs.allocatable_of(metric))
+        }
     return {
         "priorityReclaimable": _amounts(parts, "priority", "reclaimable"),
         "priorityPeak": _amounts(parts, "priority", "peak"),
@@ -182,7 +184,7 @@ def _training(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tick(one: Mapping[str, Any], pods: Sequence[PodRef]) -> list[Sample]:
-    """What is measured in a round, the system derived from it as in every tick."""
+    """The measured values of a round, with the system derived from them as in every tick."""
     now, usage = float(one["atUnix"]), one.get("podUsage") or {}
     collected = CollectionResult(pods_listed=True)
     if not one.get("nodeMetricError"):

@@ -9,7 +9,7 @@ from tests.golden.results import UnsupportedVectorError
 
 
 def _built(name: str, arguments: object) -> dict[str, Any]:
-    """What becomes of a plugin's arguments: all of them with their defaults, or what is wrong with them."""
+    """A plugin's arguments with their defaults, or their errors."""
     if name not in PLUGINS:
         raise UnsupportedVectorError(f"no plugin {name}")
     try:

@@ -1,4 +1,4 @@
-"""A scripted stand-in for the faults that a real API server cannot be made to show on demand.
+"""A scripted server for faults that a real API server cannot show on demand.
 
 Everything that a real one can show is tested against a real one, in test_server.py.
 """

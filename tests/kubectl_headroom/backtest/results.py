@@ -1,4 +1,4 @@
-"""Results with figures that can be worked out by hand, for tests of what is shown of them."""
+"""Results with figures that can be computed by hand, for tests of reports."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Traces made for tests: small, and odd where the real ones are not."""
+"""Small traces for tests, with irregularities that real ones lack."""
 
 from collections.abc import Sequence
 

@@ -185,7 +185,7 @@ def test_what_cannot_be_judged(plan: Plan, message: str) -> None:
 
 
 def test_averages_of_another_length() -> None:
-    """A trace whose values are not averages of five minutes says nothing about what an agent sees."""
+    """A trace without averages of five minutes does not represent an agent's data."""
     with pytest.raises(TraceError, match="a value every 60 s, but models use averages of 300 s"):
         run(trace(bursts(STEPS, 4), step=60.0), [], Plan(2, (0,), (HOUR,), HOUR))
 
@@ -216,7 +216,7 @@ class Failing:
         return self.answer * margin * view.windows().sum_of_max
 
 
-def asked(model: object) -> BatchPredictor:
+def batched(model: object) -> BatchPredictor:
     """A model with a margin of 10 %."""
     return BatchPredictor("mine", ResourceModel("mine", model, 1.1, SumMax(), HOUR))  # type: ignore[arg-type]
 
@@ -229,7 +229,7 @@ def one_machine() -> Machine:
 
 def test_model_of_one_moment_is_asked_step_by_step() -> None:
     """A model that cannot do arrays is found out, and says the same as one that can."""
-    ours, theirs = predictions(one_machine(), [asked(SumMax()), asked(OfOneMoment())], 12, 60)
+    ours, theirs = predictions(one_machine(), [batched(SumMax()), batched(OfOneMoment())], 12, 60)
     assert theirs == pytest.approx(ours)
 
 
@@ -243,7 +243,7 @@ def test_model_of_one_moment_is_asked_step_by_step() -> None:
 )
 def test_failing_model_is_named(answer: float, message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        predictions(one_machine(), [asked(Failing(answer))], 12, 60)
+        predictions(one_machine(), [batched(Failing(answer))], 12, 60)
 
 
 def test_groups_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:

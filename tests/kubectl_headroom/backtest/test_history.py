@@ -12,7 +12,7 @@ from kubectl_headroom.backtest.trace import PodLifetime
 
 
 def test_worked_history() -> None:
-    """Two averages inherited, a gap, then 3, 1, none and 2 of its own: what it knows at each of its four steps."""
+    """Two averages inherited, a gap, then 3, 1, none and 2 of its own: its history at each of its four steps."""
     pod = PodHistory(np.array([5.0, 4.0, np.nan, 3.0, 1.0, np.nan, 2.0]), origin=10, start=13)
     assert pod.end == 17
     assert pod.observed().tolist() == [3.0, 4.0, 4.0, 5.0]
@@ -27,7 +27,7 @@ def test_worked_history() -> None:
 
 @pytest.mark.parametrize("alive", [False, True])
 def test_past_is_shared_and_kept_apart(*, alive: bool) -> None:
-    """Who goes on with a pod knows what that one knew when it came, and nothing of what it did afterwards."""
+    """A successor has the predecessor's history up to its own start, and nothing after it."""
     lifetimes = [
         PodLifetime(0, 0, 0, 2),
         PodLifetime(1, 0, 2, 6 if alive else 4),
@@ -59,7 +59,7 @@ DAY = 288
 
 
 def heirs(*lifetimes: PodLifetime) -> list[int | None]:
-    """Who inherits from whom, when every step was measured."""
+    """Heirs and their predecessors, when every step was measured."""
 
     def observed(place: int, step: int) -> int:
         return min(max(step - lifetimes[place].start, 0), lifetimes[place].end - lifetimes[place].start)
@@ -76,7 +76,7 @@ def test_successor_inherits() -> None:
 
 
 def test_richest_is_inherited() -> None:
-    """Of several pods of the workload the one that was seen longest is gone on with, also while it lives."""
+    """Of several pods of the workload the longest observed one is continued, also while it lives."""
     brief, long = PodLifetime(0, 0, 0, 100, "shop/cart"), PodLifetime(1, 0, 0, 500, "shop/cart")
     assert heirs(brief, long, PodLifetime(2, 0, 300, 500, "shop/cart")) == [None, None, 1]
 
@@ -145,7 +145,7 @@ def test_rounding_is_no_violation() -> None:
 
 
 def test_limits_cap_both() -> None:
-    """More than everything cannot be predicted, nor be missed."""
+    """A share above 100 % cannot be predicted or missed."""
     matches = score(np.array([12.0]), np.array([15.0]), np.array([10.0]))
     assert (matches.violation, matches.severity, matches.savings) == (0.0, 0.0, 0.0)
 

@@ -1,4 +1,4 @@
-"""What a backtest asks the models is what the agent asks them: the same samples, given to both."""
+"""The backtest and the agent pass the models the same samples."""
 
 from collections.abc import Collection, Mapping
 from functools import cache
@@ -119,7 +119,7 @@ def agent() -> dict[int, ClassView]:
 
 
 def _frozen(history: ResourceHistory, rows: IntArray, requests: FloatArray) -> ClassView:
-    """A view on a copy of what is known of some rows, the class first."""
+    """A view on a copy of some rows' history, the class first."""
     stored = np.append(FIXED.index("prod"), rows)
     copy = type(history)(history.resource, history.units, history.histograms.buckets, history.moments.half_life_seconds)
     copy.grow(len(stored))
@@ -153,7 +153,7 @@ def test_same_pods_are_warm(step: int) -> None:
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_models_answer_alike(model: Model) -> None:
-    """Every model says of a step what it says to the agent, all steps at once or one by one."""
+    """Every model returns the agent's result for a step, all steps at once or one by one."""
     for step in WHEN:
         view, place = at(step)
         expected = model.peak(agent()[step], 1.1)

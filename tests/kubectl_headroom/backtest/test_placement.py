@@ -50,7 +50,7 @@ def test_slots_are_always_taken() -> None:
 
 
 def test_lives_are_exponential() -> None:
-    """Lives are as long as asked for in the mean, and as spread as that."""
+    """Lifetimes have the requested mean and spread."""
     inputs = trace(bursts(20_000, 2))
     lives = [
         lifetime.end - lifetime.start

@@ -115,7 +115,7 @@ def test_file_holds_a_policy(wrapped: bool) -> None:  # noqa: FBT001 - a case
 
 
 def test_written_policy_can_be_stored() -> None:
-    """What the document says of a policy is a file that means the same."""
+    """The document's policy is a valid policy file with the same meaning."""
     (choice,) = policies.parse(["nsigma-v2:n=2,margin=4,cold=6h"])
     again = policies.of_file(json.dumps(policies.as_json(choice)), "x")
     for resource in ("cpu", "memory"):
@@ -147,9 +147,9 @@ def test_wrong_files_are_explained(text: str, said: str) -> None:
 
 @pytest.mark.parametrize("name", ["oracle", "default"])
 def test_file_is_not_taken_for_another_policy(name: str) -> None:
-    """A file called oracle.json would stand in the oracle's row, and its figures would be taken for the best there are.
+    """A file named oracle.json would replace the oracle's row, and its figures would count as the best possible.
 
-    Likewise with the policy that the agent ships with.
+    The same holds for the policy that the agent ships with.
     """
     with pytest.raises(NamedPolicyError, match=f"conf/{name}.json: .* {name} means another; rename the file"):
         policies.of_file('{"model": "sum-max"}', f"conf/{name}.json")

@@ -1,4 +1,4 @@
-"""What programs read of a backtest: a stable JSON document."""
+"""The backtest's JSON: a stable document for programs."""
 
 import json
 
@@ -47,7 +47,7 @@ def test_seed_says_how_it_was_packed() -> None:
 
 
 def test_document_can_be_repeated() -> None:
-    """It has the whole policies, the traces, the plan, what was assumed and what the figures mean, all as JSON."""
+    """It has the whole policies, the traces, the plan, the assumptions and the figures' meaning, all as JSON."""
     churn = Churn(mean_life_seconds=7.0 * DAY, slots_per_machine=12, comes_back_percent=50.0)
     plan = Plan(machines=2, seeds=(0,), horizons_seconds=(DAY,), warm_up_seconds=3600, churn=churn)
     matches = report([result("sum-max", [1.0], [1.0])], plan, (trace(notes=("One was left out.",)),))
@@ -64,7 +64,7 @@ def test_document_can_be_repeated() -> None:
 
 
 def test_safest_come_first() -> None:
-    """Rows go by resource and horizon, there by violation; of equals the one that saves more; the oracle leads."""
+    """Rows are sorted by resource and horizon, then violation, then savings; the oracle is first."""
     rows = [
         result("a", [2.0], [50.0]),
         result("b", [1.0], [10.0]),
@@ -83,7 +83,7 @@ def test_safest_come_first() -> None:
 
 
 def test_beaten_policies_are_named() -> None:
-    """A policy is beaten by one that is at least as safe and saves at least as much; an equal one beats nobody."""
+    """A policy is dominated by one that is at least as safe and saves at least as much; not by an equal one."""
     best, worse, equal = result("best", [1.0], [60.0]), result("worse", [2.0], [50.0]), result("equal", [1.0], [60.0])
     safer, bolder = result("safer", [0.5], [40.0]), result("bolder", [9.0], [70.0])
     oracle = result("oracle", [0.0], [90.0])
@@ -119,6 +119,6 @@ def test_policy_is_told_in_a_line() -> None:
 
 
 def test_what_a_model_chooses_is_said() -> None:
-    """Parameters that a model chooses by resource are not told as if somebody had named them."""
+    """Parameters that a model chooses by resource are not shown as if the user had named them."""
     (usual,) = policies.parse(["percentile:margin=0"])
     assert description(usual) == "percentile as usual, margin 0 %; cold for 24h"

@@ -1,4 +1,4 @@
-"""What a backtest runs is where it is shipped to; the traces that it is tried on are not."""
+"""The backtest's code is shipped; the test traces are not."""
 
 import re
 import sys

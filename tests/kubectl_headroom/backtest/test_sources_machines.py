@@ -103,7 +103,7 @@ def test_finer_rows_are_averaged(tmp_path: Path) -> None:
 
 
 def test_window_is_cut(tmp_path: Path) -> None:
-    """Only the time that was asked for is there: from since on, before until, and of that the last seconds."""
+    """Only the requested time is read: from since on, before until, and of that the last seconds."""
     folder = machines(tmp_path, [HEADER, *(f"{START + STEP * n},{n},1" for n in range(20))], WHOLE)
     options = Options(resources=("cpu",), since=START + 1, until=START + 10 * STEP)
     assert (trace("trace", folder, options=options).usage[:, 0] * 1000).round().tolist() == list(range(1, 10))
@@ -213,7 +213,7 @@ def test_wrong_folders_are_refused(tmp_path: Path, files: dict[str, bytes] | Non
 
 
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fit is refused while it is read, with the way out; the same in less time fits."""
+    """A trace beyond the memory bound is rejected while it is read, with the way out; a shorter time fits."""
     monkeypatch.setattr(grid, "MOST_VALUES", 20)
     folder = machines(tmp_path, [HEADER, *steady(11, 1, 2)], WHOLE)
     with pytest.raises(TraceError, match="shorten the time with --from and --until"):

@@ -51,14 +51,14 @@ NOTES = (
 
 
 def exported(folder: Path, pods: Sequence[PodRef], node: str = "n1", minutes: int = 30) -> Path:
-    """What `headroom-agent db export` writes of such a database."""
+    """The folder that `headroom-agent db export` writes of such a database."""
     data = agent_database(folder / "data", pods, node, minutes)
     assert database.main(["export", "--data-dir", str(data), "--to", f"{folder / 'export'}/"]) == 0
     return folder / "export"
 
 
 def test_export_is_read(tmp_path: Path) -> None:
-    """Prod pods with what they request, else their limit; each is there from its first sample to its last."""
+    """Prod pods with their requests, else their limits; each lives from its first sample to its last."""
     cpu, memory = traces("trace", exported(tmp_path, PODS))
     assert (cpu.names, cpu.limits.tolist()) == (("shop/late", "shop/web"), [2.0, 0.5])
     assert memory.limits.tolist() == [float(GIB), float(GIB)]
@@ -88,7 +88,7 @@ def test_nodes_are_machines(tmp_path: Path) -> None:
 
 
 def test_window_of_an_export(tmp_path: Path) -> None:
-    """Of a window, pods that were there, at the steps that are in it."""
+    """A window has its pods, at its steps."""
     folder = exported(tmp_path, PODS)
     result = trace("trace", folder, options=Options(CPU_ONLY, until=START + 600))
     assert (result.names, result.steps) == (("shop/web",), 2)

@@ -1,4 +1,4 @@
-"""Prometheus as a source, by a server that says what it is told to."""
+"""Prometheus as a source, by a scripted server."""
 
 import base64
 import contextlib
@@ -27,10 +27,10 @@ Answer = tuple[int, Any]
 
 
 class Server:
-    """Answers range queries with 0.5 cores (or a GiB) of two pods, and knows what they request."""
+    """Returns 0.5 cores (or a GiB) of two pods to range queries, and their requests."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, str], dict[str, str]]] = []
+        self.requests: list[tuple[str, dict[str, str], dict[str, str]]] = []
         """Path, parameters and headers of each request."""
         self.override: Callable[[str, dict[str, str]], Answer | None] = lambda _path, _parameters: None
         """A test's own answer."""
@@ -77,10 +77,10 @@ class Server:
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)
                 parameters = {name: values[0] for name, values in parse_qs(parts.query).items()}
-                server.asked.append((parts.path, parameters, dict(self.headers)))
+                server.requests.append((parts.path, parameters, dict(self.headers)))
                 code, content = server.answer(parts.path, parameters)
                 body = content if isinstance(content, bytes) else json.dumps(content).encode()
-                with contextlib.suppress(ConnectionError):  # whoever asked has gone
+                with contextlib.suppress(ConnectionError):  # the client has gone
                     self._send(code, body)
 
             def _send(self, code: int, body: bytes) -> None:
@@ -129,16 +129,16 @@ def test_pods_are_where_they_were(server: Server) -> None:
 
 
 def test_long_windows_are_asked_in_days(server: Server) -> None:
-    """No question is about more than a day, 288 points; nothing is asked twice, nothing left out."""
+    """No query spans more than a day, 288 points; no time is requested twice or left out."""
     result = trace("prometheus", server.url, options=window(60.0))
-    requested = [(float(p["start"]), float(p["end"])) for path, p, _ in server.asked if path.endswith("/query_range")]
-    assert [round((end - start) / 300) + 1 for start, end in requested] == [288, 288, 144]
+    spans = [(float(p["start"]), float(p["end"])) for path, p, _ in server.requests if path.endswith("/query_range")]
+    assert [round((end - start) / 300) + 1 for start, end in spans] == [288, 288, 144]
     assert result.steps == 720
     assert not np.isnan(result.usage).any()
 
 
 def test_too_large_answers_are_halved(server: Server) -> None:
-    """What is too much for the server in one piece is asked in halves, and the trace is the same."""
+    """A query that is too large for the server is halved, and the trace is the same."""
 
     def limited(path: str, parameters: dict[str, str]) -> Answer | None:
         long = path.endswith("/query_range") and float(parameters["end"]) - float(parameters["start"]) > 4 * HOUR
@@ -207,7 +207,7 @@ def test_pods_that_do_not_count(server: Server) -> None:
     ],
 )
 def test_workloads_of_owners(server: Server, owner: tuple[str, str], workload: str) -> None:
-    """What an owner is called without what changes from run to run, as the agent calls workloads."""
+    """An owner's name without the part that changes from run to run, as the agent names workloads."""
     server.homes["web"] |= {"created_by_kind": owner[0], "created_by_name": owner[1]}
     result = trace("prometheus", server.url, options=window())
     assert result.workloads is not None
@@ -215,13 +215,13 @@ def test_workloads_of_owners(server: Server, owner: tuple[str, str], workload: s
 
 
 def test_last_fortnight_is_the_default(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a window the last 14 days before now are asked for; with one, nothing after now."""
+    """Without a window the last 14 days before now are requested; with one, nothing after now."""
     monkeypatch.setattr("time.time", lambda: START + 100 * HOUR + 17)
     trace("prometheus", server.url, options=Options(("cpu",)))
     trace("prometheus", server.url, options=Options(("cpu",), last_seconds=2 * HOUR))
     trace("prometheus", server.url, options=Options(("cpu",), since=START + 99 * HOUR, until=START + 500 * HOUR))
-    starts = [float(p["start"]) for path, p, _ in server.asked if path.endswith("/query_range")]
-    ends = [float(p["end"]) for path, p, _ in server.asked if path.endswith("/query_range")]
+    starts = [float(p["start"]) for path, p, _ in server.requests if path.endswith("/query_range")]
+    ends = [float(p["end"]) for path, p, _ in server.requests if path.endswith("/query_range")]
     assert starts[0] == START + 100 * HOUR - 14 * 86400 + 300
     assert (starts[14], starts[15]) == (START + 98 * HOUR + 300, START + 99 * HOUR + 300)
     assert set(ends[13:]) == {START + 100 * HOUR}
@@ -233,12 +233,12 @@ def test_logins_are_shown(server: Server, tmp_path: Path) -> None:
     """A token is a bearer token, name and password a basic login, both from files."""
     (tmp_path / "secret").write_text("s3cret\n")
     trace("prometheus", server.url, options=window(token_file=str(tmp_path / "secret")))
-    assert server.asked[-1][2]["Authorization"] == "Bearer s3cret"
+    assert server.requests[-1][2]["Authorization"] == "Bearer s3cret"
     trace("prometheus", server.url, options=window(user="me", password_file=str(tmp_path / "secret")))
-    assert base64.b64decode(server.asked[-1][2]["Authorization"].removeprefix("Basic ")) == b"me:s3cret"
+    assert base64.b64decode(server.requests[-1][2]["Authorization"].removeprefix("Basic ")) == b"me:s3cret"
     trace("prometheus", server.url + "/prefix/", options=window())
-    assert server.asked[-1][0] == "/prefix/api/v1/query_range"
-    assert "Authorization" not in server.asked[-1][2]
+    assert server.requests[-1][0] == "/prefix/api/v1/query_range"
+    assert "Authorization" not in server.requests[-1][2]
 
 
 @pytest.mark.parametrize(

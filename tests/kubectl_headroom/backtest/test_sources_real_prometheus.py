@@ -1,4 +1,4 @@
-"""A real Prometheus that holds two days of a cluster, asked over TLS with a login."""
+"""A real Prometheus with two days of a cluster, queried over TLS with a login."""
 
 import subprocess
 import time
@@ -25,7 +25,7 @@ STEP, SCRAPE, STEPS = 300, 60, 300
 MIB = 1 << 20
 WAIT_SECONDS = 120.0
 EXPENSIVE = "sum by (namespace, pod) (rate(container_cpu_usage_seconds_total[1d:10s]))"
-"""What needs 8,640 samples of each series for a single point."""
+"""A query that needs 8,640 samples of each series for a single point."""
 # Of `headroom` with the password `s3cret`, by bcrypt at its lowest cost.
 HASH = "$2b$04$zS/HJghAOjc4m152t4sNkeV.xwlvfdMME7GvKUiaNeTS8eELHOBiG"
 PODS = {
@@ -39,7 +39,7 @@ PODS = {
 
 @dataclass
 class Site:
-    """The server, and what it was filled with."""
+    """The server, and its data."""
 
     url: str
     authority: Path
@@ -66,7 +66,7 @@ def _metrics(start: float, usage: dict[str, FloatArray]) -> Iterator[str]:
     for metric, kind in (("container_cpu_usage_seconds", "counter"), ("container_memory_working_set_bytes", "gauge")):
         yield f"# TYPE {metric} {kind}"
         for name, (_, _, _, _, _, (first, last)) in PODS.items():
-            # What was used from one scrape to the next is that of the step in which the later one ends.
+            # Usage between two scrapes belongs to the step in which the later one ends.
             rate = usage[name][np.minimum((times[1:] - start - 1) // STEP, STEPS - 1).astype(int)]
             counter = np.concatenate([[0.0], np.cumsum(rate * SCRAPE)])
             values = counter if kind == "counter" else np.full(len(times), 64.0 * MIB)
@@ -138,7 +138,7 @@ def _wait(site: Site, log: Path) -> None:
 
 
 def test_cluster_comes_back(site: Site) -> None:
-    """What was used comes back as it was, pod by pod, on the nodes where it was, for as long as each was there."""
+    """Usage is read back unchanged, pod by pod, on the pod's node, for the pod's lifetime."""
     result = trace("prometheus", site.url, options=site.options())
     assert result.machines == ("n1", "n2")
     assert dict(zip(result.names, result.limits.tolist(), strict=True)) == {"shop/late": 1, "shop/web": 2, "shop/db": 4}
@@ -156,7 +156,7 @@ def test_cluster_comes_back(site: Site) -> None:
 
 
 def test_server_limits_are_met(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server loads 1,500 samples for an answer, and a day has more: it is asked in pieces."""
+    """The server loads 1,500 samples for a response, and a day has more: the query is split."""
     cut: list[str] = []
     middle = Api._middle
 
@@ -172,7 +172,7 @@ def test_server_limits_are_met(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_its_refusals_are_told(site: Site) -> None:
-    """Its certificate, its login and what it says of a wrong query reach the user."""
+    """Its certificate, its login and its error for a wrong query reach the user."""
     with pytest.raises(SourceUnavailableError, match=r"its certificate is refused .*give its authority with --ca-file"):
         trace("prometheus", site.url, options=site.options(ca_file=""))
     with pytest.raises(TraceError, match=r"refuses the login \(401\)"):

@@ -1,4 +1,4 @@
-"""What doctor finds when one thing is wrong, word for word.
+"""Findings of doctor for one fault each, word for word.
 
 `recorded/doctor.txt` holds for each case the findings that a healthy installation does not have. To write it again:
 
@@ -237,7 +237,7 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
     "profile is no YAML": [_scheduler("plugins:\n  - {: ]", "profile.yaml")],
     "no scheduler config": [gone(may.CONFIG_MAPS, "headroom-scheduler")],
     "scheduler without a leader": [add(may.LEASES, lease("headroom-scheduler", "x", 99))],
-    "scheduler with a strange leader": [add(may.LEASES, lease("headroom-scheduler", "strange_1"))],
+    "scheduler with a foreign leader": [add(may.LEASES, lease("headroom-scheduler", "foreign_1"))],
     "scheduler scaled to 0": [put(may.DEPLOYMENTS, "headroom-scheduler", "spec replicas", 0)],
     "no pod of the scheduler": [gone(may.PODS, "scheduler-0", "scheduler-1")],
     "one scheduler is ready": [_ready("headroom-scheduler", 1)],
@@ -253,7 +253,7 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
     "koord-scheduler": [_theirs("koord-scheduler")],
     "Koordinator's webhook": [add(may.MUTATING, {"metadata": {"name": may.KOORDINATOR_WEBHOOKS[1]}, "webhooks": [{}]})],
     "another writer": [
-        put(may.NODE_METRICS, "node-2", "metadata managedFields 0 manager", "somebody"),
+        put(may.NODE_METRICS, "node-2", "metadata managedFields 0 manager", "another"),
     ],
     "NodeMetrics are not defined": [attributes(undefined={"nodemetrics"})],
     "API server fails at Nodes": [attributes(failing={"nodes": 500})],
@@ -262,7 +262,7 @@ BEFORE: Final[Mapping[str, Sequence[Change]]] = {
     "before: healthy": [],
     "before: may create, not escalate": [attributes(mine=lambda each: each["verb"] == "create")],
     "before: may do all": [attributes(mine=lambda _: True)],
-    "before: neither namespace nor CRD": [gone(may.NAMESPACES, NAMESPACE), gone(may.DEFINITIONS, _CRD)],
+    "before: no namespace or CRD": [gone(may.NAMESPACES, NAMESPACE), gone(may.DEFINITIONS, _CRD)],
     "before: class of another band": [_class("koord-mid", "value", 9100), gone(may.PRIORITY_CLASSES, "koord-free")],
     "before: class is the default": [_class("koord-prod", "globalDefault", True)],
 }
@@ -270,7 +270,7 @@ WORLDS: Final[Mapping[str, World]] = {"healthy": healthy()}
 
 
 async def _text(name: str) -> str:
-    """What is found in a case, and not in a healthy installation."""
+    """The findings of a case that a healthy installation does not have."""
     preflight = name in BEFORE
     changes = {**CASES, **BEFORE}.get(name, ())
     healthy_too = [] if name in {"healthy", "before: healthy"} else await results(preflight=preflight)

@@ -54,7 +54,7 @@ async def test_findings_name_a_way_out() -> None:
 
 @pytest.mark.parametrize("permission", READS, ids=str)
 async def test_missing_permission_is_named(permission: Permission) -> None:
-    """What may not be read is one word of advice that names the permission, and no error."""
+    """A denied read is one advice that names the permission, and no error."""
     result = [each for _, each in await results(attributes(refused={str(permission)}))]
     lacking = [entry for entry in result if str(permission) in entry.message]
     assert {item.severity for item in lacking} == {INFO}
@@ -96,7 +96,7 @@ async def test_nothing_of_ours() -> None:
 
 @pytest.mark.parametrize("permission", [may.NAMESPACES, may.DEPLOYMENTS, may.DAEMON_SETS], ids=str)
 async def test_nothing_that_may_be_seen(permission: Permission) -> None:
-    """Who may not read does not learn that there is nothing."""
+    """A denied read is not reported as a missing object."""
     result = await results(attributes(refused={str(permission)}), world=World())
     assert "install" not in {name for name, _ in result}
 

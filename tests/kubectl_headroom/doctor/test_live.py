@@ -49,7 +49,7 @@ class Ward:
     manager: Manager
     """The manager at work."""
     output: pytest.CaptureFixture[str] | None = None
-    """What was printed."""
+    """The printed output."""
 
     @property
     def cluster(self) -> Cluster:
@@ -57,7 +57,7 @@ class Ward:
         return self.stage.cluster
 
     def findings(self, *flags: str) -> list[Json]:
-        """What doctor finds that is not all right, of our nodes."""
+        """Findings of doctor that are not ok, for our nodes."""
         assert self.output is not None
         self.output.readouterr()
         login = () if "--kubeconfig" in flags else ("--kubeconfig", str(self.cluster.kubeconfig))
@@ -74,7 +74,7 @@ class Ward:
         ]
 
     def expect_health(self) -> None:
-        """Wait until nothing is found any more."""
+        """Wait until there are no findings."""
         said: list[str] = []
 
         def well() -> bool:
@@ -118,7 +118,7 @@ def _lease(holder: str) -> Json:
 
 
 def _endpoints() -> Json:
-    """Somebody behind the webhook's Service: kwok's pods have no addresses."""
+    """An endpoint of the webhook's Service: kwok's pods have no addresses."""
     labels = {"kubernetes.io/service-name": "headroom-manager-webhook"}
     kind = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4"}
     endpoints = [{"addresses": ["10.255.0.1"], "conditions": {"ready": True}}]
@@ -196,11 +196,11 @@ def test_rights_of_helm_test(ward: Ward, tmp_path: Path) -> None:
     eyes.user = account
     cached = {("create", "authorization.k8s.io", "selfsubjectaccessreviews"), ("get", "", "")}
 
-    def asked() -> set[tuple[str, str, str]]:
+    def requested() -> set[tuple[str, str, str]]:
         return {(request.verb, request.group, request.resource) for request in eyes.requests()} - cached
 
     rights = {(right.verb, right.group, right.resource) for right in READS}
-    eventually(lambda: asked() == rights, lambda: f"{asked()} asked, of {rights}")
+    eventually(lambda: requested() == rights, lambda: f"{requested()} requested, of {rights}")
     ward.kubectl("delete", "-f", "-", stdin=yaml.safe_dump_all(objects))
     assert not [request for request in eyes.requests() if request.code == 403]
 

@@ -1,4 +1,4 @@
-"""How checks read versions, schemas and clocks."""
+"""Reading of versions, schemas and clocks by checks."""
 
 import pytest
 

@@ -164,7 +164,7 @@ async def results(*changes: Change, world: World | None = None, preflight: bool 
 
 
 async def findings(check: str, *changes: Change, world: World | None = None, preflight: bool = False) -> list[Finding]:
-    """What one check finds."""
+    """The findings of one check."""
     return [each for name, each in await results(*changes, world=world, preflight=preflight) if name == check]
 
 

@@ -1,4 +1,4 @@
-"""The benchmarks run; what they measure is for people to judge."""
+"""The benchmarks run; people judge the figures."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Whole clusters without a real node: they start, bear restarts and neighbours, and leave nothing behind."""
+"""Whole clusters without a real node: they start, survive restarts and neighbours, and clean up."""
 
 import json
 import re
@@ -38,18 +38,18 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_security_is_on(cluster: Cluster, namespace: str) -> None:
     """RBAC refuses a new service account, the admission of service accounts adds a token, requests are audited."""
     cluster.apply(
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody", "namespace": namespace}}
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "norights", "namespace": namespace}}
     )
     with pytest.raises(CommandError, match=r"cannot list resource \"nodes\""):
-        cluster.kubectl("get", "nodes", "--as", f"system:serviceaccount:{namespace}:nobody")
-    spec = {"serviceAccountName": "nobody", "containers": [{"name": "app", **POD}]}
+        cluster.kubectl("get", "nodes", "--as", f"system:serviceaccount:{namespace}:norights")
+    spec = {"serviceAccountName": "norights", "containers": [{"name": "app", **POD}]}
     metadata = {"name": "app", "namespace": namespace}
     cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     pod = json.loads(cluster.kubectl("get", "pod", "app", "-n", namespace, "-o", "json"))
     assert next(volume["name"] for volume in pod["spec"]["volumes"]).startswith("kube-api-access")
     entries = audited(cluster)
     assert any(
-        entry["user"]["username"].endswith(f"{namespace}:nobody") or entry["verb"] == "list" for entry in entries
+        entry["user"]["username"].endswith(f"{namespace}:norights") or entry["verb"] == "list" for entry in entries
     )
 
 
@@ -86,7 +86,7 @@ def _devcluster(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.long
 def test_command_line_runs_clusters(runtime: Path) -> None:
-    """`up --detach`, `status`, `kubeconfig`, `node` and `down` do what they say, and errors are one line."""
+    """`up --detach`, `status`, `kubeconfig`, `node` and `down` work, and errors are one line."""
     up = _devcluster("up", "cli", "--kwok-nodes", "1", "--detach")
     kubeconfig = runtime / "kubectl_headroom/kubeconfig"
     assert up.stdout.splitlines()[-1] == f"export KUBECONFIG={kubeconfig}", up.stderr

@@ -1,4 +1,4 @@
-"""Images: when they are built again, where their base comes from, and that their Dockerfiles say what we think."""
+"""Images: their rebuilds, their base, and the statements of their Dockerfiles."""
 
 import fnmatch
 import json

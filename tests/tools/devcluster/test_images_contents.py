@@ -1,4 +1,4 @@
-"""What is in our images and what is not, that they are the same bytes each time, and that they run without rights."""
+"""Contents of our images: complete, minimal, reproducible, and without rights."""
 
 import json
 import re
@@ -104,7 +104,7 @@ def contents(request: pytest.FixtureRequest, built: dict[str, Layout]) -> Conten
 
 
 def test_programs_are_listed(contents: Contents) -> None:
-    """What can be run is Python and our commands: no shell, no package manager, no compiler."""
+    """The executables are Python and our commands: no shell, no package manager, no compiler."""
     ours = {f"opt/headroom/bin/{name}" for name in PROGRAMS[contents.name]}
     python = {name for name in contents.programs if re.fullmatch(r"usr/(local/)?bin/python3[.0-9]*", name)}
     assert contents.programs - python - ours == set()
@@ -170,7 +170,7 @@ def test_bytecode_holds_without_times(contents: Contents) -> None:
 
 
 def test_scanners_find_the_packages(contents: Contents) -> None:
-    """What was taken of the base's packages is named, in the form that scanners of images know."""
+    """The base's packages in it are named, in the form that image scanners know."""
     folder = "var/lib/dpkg/status.d/"
     packages = {name.removeprefix(folder) for name in contents.entries if name.startswith(folder)}
     assert {"libc6", "libssl3"} < {re.sub(r"t64$", "", name) for name in packages}

@@ -121,7 +121,7 @@ def test_pod_reaches_nothing_else(execute: Callable[..., str], address: str) -> 
 
 
 def test_node_itself_reaches_nothing(node_cluster: Cluster) -> None:
-    """Nor has the network of the node and the control plane a way out."""
+    """The network of the node and the control plane has no way out either."""
     assert node_cluster.network is not None
     routes = node_cluster.network.command("ip", "-json", "route", "show", "table", "main")
     destinations = {route["dst"] for route in json.loads(_run(routes))}
@@ -209,7 +209,7 @@ with Cluster(name=sys.argv[1], real_node=True, own_images=False) as cluster:
 
 
 def _machine() -> dict[str, object]:
-    """What a node could change on this machine; other nodes may come and go meanwhile."""
+    """State of this machine that a node could change; other nodes may come and go meanwhile."""
 
     def entries(folder: str) -> list[str]:
         path = Path(folder)

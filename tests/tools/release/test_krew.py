@@ -1,4 +1,4 @@
-"""The archives for krew. krew itself cannot be had here: what it does with an archive is done by hand."""
+"""The archives for krew. krew itself cannot be had here: its steps with an archive are done by hand."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """What `install` fills, for this Python, with our own packages alone: libraries take minutes to download."""
+    """The installation for this Python, with our own packages alone: libraries take minutes to download."""
     folder = tmp_path / "filled"
     for name in ("crds", "headroom"):
         ignored = shutil.ignore_patterns("__pycache__")
@@ -93,7 +93,7 @@ def test_wheel_runs_in_a_new_environment(tmp_path: Path) -> None:
     options = ["--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"]
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", *options, str(wheel)]
     subprocess.run(pip, check=True, timeout=300)
-    # Libraries come from where they are already: what is tried here is our own part.
+    # Libraries come from where they are already: our own part is under test.
     site = environment / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     (site / "libraries.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
 

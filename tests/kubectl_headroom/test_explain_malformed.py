@@ -1,4 +1,4 @@
-"""Whatever somebody wrote into a Node, a NodeMetric or a pod, explain answers."""
+"""explain accepts any content of a Node, a NodeMetric or a pod."""
 
 import io
 import json
@@ -20,7 +20,7 @@ from tests.manager.test_mid_properties import JSON
 
 @given(JSON, JSON, JSON)
 def test_any_metric_is_explained(status: Any, part: Any, conditions: Any) -> None:  # noqa: ANN401
-    """A NodeMetric whose status, or any part of it, is anything at all: no traceback, and both forms are printed."""
+    """A NodeMetric with any status: no traceback, and both forms are printed."""
     whole = named("nodeMetrics", "web-1")
     mixed = named("nodeMetrics", "web-1")
     whole["status"] = status
@@ -50,7 +50,7 @@ def test_any_node_is_explained(resources: Any, managed: Any, text: str) -> None:
 
 
 def test_report_of_a_former_node_does_not_count() -> None:
-    """A Node that was deleted and made anew: the NodeMetric is about the one that is gone, as it is for the manager."""
+    """A recreated Node: its NodeMetric is about the deleted one, as for the manager."""
     metric = named("nodeMetrics", "web-1")
     metric["metadata"]["ownerReferences"] = [{"kind": "Node", "name": "web-1", "uid": "of-the-one-before"}]
     explanation = explained("web-1", node_metric=metric)

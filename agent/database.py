@@ -144,7 +144,7 @@ def _query(database: DatabaseReader, given: argparse.Namespace) -> int:
     period, unit = _PERIODS[given.resolution], _UNITS.get(given.metric.split("_", maxsplit=1)[0], "ratio")
     entities = _entities(database, given, start, end)
     result = {
-        entity: export.Extract(database, given.metric, start, end, period, (entity,), given.container)
+        entity: export.SeriesExport(database, given.metric, start, end, period, (entity,), given.container)
         for entity in entities
     }
 
@@ -178,7 +178,7 @@ def _entities(database: DatabaseReader, given: argparse.Namespace, start: float,
     if not given.container:
         _check_metric(database, given.metric)
     if not given.entity:
-        return export.Extract(database, given.metric, start, end, _PERIODS[given.resolution]).names()
+        return export.SeriesExport(database, given.metric, start, end, _PERIODS[given.resolution]).names()
     if not database.has_series(given.metric, given.entity, given.container):
         of = f" of container {given.container!r}" if given.container else ""
         raise WrongSetting(
@@ -210,7 +210,7 @@ def _export(database: DatabaseReader, given: argparse.Namespace) -> int:
     if len(metrics) > 1 and not target.is_dir():
         raise WrongSetting("--to must be a folder, because several metrics are a file each; or give one --metric")
     for metric in metrics:
-        extract = export.Extract(database, metric, start, end, period, highest=given.aggregate == "max")
+        extract = export.SeriesExport(database, metric, start, end, period, highest=given.aggregate == "max")
         exported = extract.names()
         wanted = given.entity or export.pods(exported)
         missing = [entity for entity in wanted if entity not in exported]

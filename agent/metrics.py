@@ -106,7 +106,7 @@ class Metrics:
         )
 
     def _accuracy(self) -> None:
-        self.judged = self._gauge("prediction_judged", "Predictions judged, of the last 24 hours.", *_JUDGED)
+        self.evaluated = self._gauge("prediction_evaluated", "Predictions evaluated, of the last 24 hours.", *_JUDGED)
         self.exceeded = self._gauge("prediction_exceeded_ratio", "Share of them that usage exceeded.", *_JUDGED)
         self.mean_excess = self._gauge("prediction_excess_mean_ratio", "By how much, on average.", *_JUDGED)
         self.worst_excess = self._gauge("prediction_excess_max_ratio", "By how much, at most.", *_JUDGED)

@@ -94,10 +94,10 @@ def show_training(metrics: Metrics, trainer: Trainer) -> None:
 
 
 def show_accuracy(metrics: Metrics, accuracy: Accuracy) -> None:
-    """Show how good the predictions were; what cannot be judged yet is not shown."""
+    """Show how good the predictions were; what cannot be evaluated yet is not shown."""
     scores = {(PROD, resource, horizon): score for resource, horizon, score in accuracy.scores()}
-    _show(metrics.judged, {labels: one.judged for labels, one in scores.items()})
-    _show(metrics.exceeded, {labels: one.exceeded / one.judged for labels, one in scores.items()})
+    _show(metrics.evaluated, {labels: one.evaluated for labels, one in scores.items()})
+    _show(metrics.exceeded, {labels: one.exceeded / one.evaluated for labels, one in scores.items()})
     _show(metrics.mean_excess, {labels: one.mean_excess for labels, one in scores.items()})
     _show(metrics.worst_excess, {labels: one.worst_excess for labels, one in scores.items()})
 

@@ -40,14 +40,14 @@ class SeriesEntry:
     """Since when a pod is no longer listed, or its workload has none on this node. [s of the index's clock]"""
 
     @property
-    def here(self) -> bool:
+    def present(self) -> bool:
         return self.ended_at is None
 
     @property
     def kind(self) -> str:
         """The kind of owner: node (the node, the system and the classes), pod, departed (a removed pod) or workload."""
         if self.class_name:
-            return "pod" if self.here else "departed"
+            return "pod" if self.present else "departed"
         return "node" if self.workload is None else "workload"
 
 
@@ -57,7 +57,7 @@ class MeasuredSeries:
 
     entities: tuple[str, ...]
     rows: IntArray
-    here: BoolArray  # who is here now
+    present: BoolArray  # whether the pod runs on the node
     classes: IntArray  # row of the class that each pod counts to; -1 for the node and the system
 
 
@@ -138,7 +138,7 @@ class SeriesIndex:
             self._measured = MeasuredSeries(
                 entities=tuple(entity for entity, _ in fixed + pods),
                 rows=np.array([entry.row for _, entry in fixed + pods], dtype=np.intp),
-                here=np.array([entry.here for _, entry in fixed + pods], dtype=np.bool_),
+                present=np.array([entry.present for _, entry in fixed + pods], dtype=np.bool_),
                 classes=np.array([-1, -1, *(FIXED.index(entry.class_name) for _, entry in pods)], dtype=np.intp),
             )
         return self._measured
@@ -150,7 +150,7 @@ class SeriesIndex:
             for entity, entry in self.entries.items()
         }
         return {
-            "born": self._next_history,
+            "nextHistoryId": self._next_history,
             "clock": self.clock,
             "updated": self._updated,
             "looked": self._evicted_at,
@@ -170,7 +170,7 @@ class SeriesIndex:
             entity: SeriesEntry(row, int(number), str(class_name), workload, ended_at)
             for row, (entity, (number, class_name, workload, ended_at)) in enumerate(result.items())
         }
-        self._next_history, self.clock = int(measured["born"]), float(measured["clock"])
+        self._next_history, self.clock = int(measured["nextHistoryId"]), float(measured["clock"])
         self._updated, self._evicted_at = measured["updated"], float(measured["looked"])
         self._listed = self._measured = None
         self.entries, self.rows, self._free = entries, len(entries), []

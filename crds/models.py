@@ -1,4 +1,4 @@
-"""The built-in peak models and what their parameters may be, so that a policy can be judged before any agent sees it.
+"""The built-in peak models and the ranges of their parameters, so that a policy is checked before any agent sees it.
 
 The agents have the models themselves; a test compares the two.
 """

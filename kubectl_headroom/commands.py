@@ -37,7 +37,7 @@ async def _ask(options: argparse.Namespace, ask: Ask) -> int | None:
         if not getattr(options, "watch", False):
             return await ask(api)
         every = watching.INTERVAL_SECONDS if options.interval is None else options.interval
-        await watching.again_and_again(api, ask, every, options.output)
+        await watching.watch_loop(api, ask, every, options.output)
         return None
 
 

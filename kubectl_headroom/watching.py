@@ -18,7 +18,7 @@ Ask = Callable[[kube.ApiServer], Awaitable[int | None]]
 Pause = Callable[[float], Awaitable[None]]
 
 
-async def again_and_again(
+async def watch_loop(
     api: kube.ApiServer,
     ask: Ask,
     interval_seconds: float,

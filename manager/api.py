@@ -11,7 +11,7 @@ from manager.config.parse import Review, parse_config, parse_strategy, review
 from manager.config.state import sentences as config_sentences
 from manager.inputs import Resource
 from manager.mid.explanation import amounts, document, tables, terms
-from manager.mid.explanation.explanation import ConfigState, Explanation, Seen, config_state, explain
+from manager.mid.explanation.explanation import ConfigState, Explanation, ObservedNode, config_state, explain
 from manager.mid.explanation.findings import findings
 from manager.mid.explanation.lease import Lease, lease_of
 from manager.mid.explanation.node_metric import Amount, Report, age
@@ -34,12 +34,12 @@ __all__ = [
     "Lease",
     "NodeFilter",
     "NodeMetadata",
+    "ObservedNode",
     "Origin",
     "Overlap",
     "Report",
     "Resource",
     "Review",
-    "Seen",
     "TriedConfig",
     "WhatIf",
     "age",

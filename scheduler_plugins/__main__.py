@@ -61,7 +61,7 @@ async def serve(settings: Settings, connection: Connection) -> None:
             _LOG.info("API server %s (%s)", connection.server, connection.origin or "given")
             running = asyncio.create_task(_run(api, parts))
             try:
-                await _until_told_to_stop(running)
+                await _until_stopped(running)
             finally:
                 running.cancel()
                 with suppress(asyncio.CancelledError):
@@ -135,7 +135,7 @@ def _ignore_refusal(settings: Settings, error: OSError) -> str:
     return f"Cannot listen on {address}: {error.strerror or error}"
 
 
-async def _until_told_to_stop(running: asyncio.Task[None]) -> None:
+async def _until_stopped(running: asyncio.Task[None]) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):

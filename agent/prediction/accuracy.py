@@ -47,7 +47,7 @@ _SMALLEST: Final[Mapping[str, float]] = {CPU: 0.01, MEMORY: float(16 << 20)}
 class Score:
     """Accuracy of the predictions of a resource over one horizon."""
 
-    judged: int  # predictions of a horizon that ended in the last 24 hours, with enough samples
+    evaluated: int  # predictions of a horizon that ended in the last 24 hours, with enough samples
     exceeded: int  # the number of exceeded ones
     mean_excess: float  # their mean excess, as a share of the prediction; 0 without any
     worst_excess: float  # the largest excess; 0 without any
@@ -72,23 +72,23 @@ class Accuracy:
         self._packed: bytes | None = None
 
     def observe(self, trainer: Trainer, pods: Sequence[PodRef], prediction: NodePrediction) -> bool:
-        """Judge the slots that are over, and remember the prediction of the one that has begun.
+        """Evaluate the slots that are over, and remember the prediction of the one that has begun.
 
         Whether one has; until then nothing happens. The trainer knows the averages of the slots.
         """
         slot = max(history.windows.slot for history in trainer.histories.values())
         if slot < 0 or slot == self.slot:
             return False
-        here = {pod.uid for pod in pods if not pod.terminal and CLASS_NAMES[pod.band] == PROD}
+        present = {pod.uid for pod in pods if not pod.terminal and CLASS_NAMES[pod.band] == PROD}
         if self.slot == _NEVER:
             self._number = slot
         else:
             passed = slot - self.slot if 0 < slot - self.slot <= SLOTS_PER_DAY else 1  # else the clock was set
             for over in range(passed):
-                self._judge(self.slot + over, self._number + over, trainer, here)
+                self._evaluate(self.slot + over, self._number + over, trainer, present)
             self._number += passed
         self.slot = slot
-        self._remember(here, prediction)
+        self._remember(present, prediction)
         self._packed = None
         return True
 
@@ -100,13 +100,13 @@ class Accuracy:
         measured = ~np.isnan(used) if length == 1 else self._arrays["seen"][:, column] >= _ENOUGH * length
         ended = (self._labels >= 0) & (self._labels + length <= self._number)
         recent = self._labels + length > self._number - SLOTS_PER_DAY
-        judged: BoolArray = ended & recent & measured & ~np.isnan(predicted)
-        if not judged.any():
+        evaluated: BoolArray = ended & recent & measured & ~np.isnan(predicted)
+        if not evaluated.any():
             return None
-        excess = (used[judged] - predicted[judged]) / np.maximum(predicted[judged], _SMALLEST[resource])
+        excess = (used[evaluated] - predicted[evaluated]) / np.maximum(predicted[evaluated], _SMALLEST[resource])
         beyond = excess[excess > 0.0]
         mean, worst = (float(beyond.mean()), float(beyond.max())) if beyond.size else (0.0, 0.0)
-        return Score(int(judged.sum()), int(beyond.size), mean, worst)
+        return Score(int(evaluated.sum()), int(beyond.size), mean, worst)
 
     def scores(self) -> Iterator[tuple[str, str, Score]]:
         """Every resource and horizon of which something can be said."""
@@ -138,17 +138,17 @@ class Accuracy:
         self._labels = arrays.pop("labels").astype(np.intp)
         self._arrays, self._packed = arrays, data
 
-    def _judge(self, over: int, number: int, trainer: Trainer, here: set[str]) -> None:
+    def _evaluate(self, over: int, number: int, trainer: Trainer, present: set[str]) -> None:
         """Compare the usage of one slot, which has that number, with every prediction of the 24 hours before it."""
         live = np.flatnonzero((self._labels >= 0) & (self._labels <= number) & (self._labels > number - SLOTS_PER_DAY))
         order = sorted((first, uid) for uid, first in self.arrived.items() if first <= number)
         arrivals = np.array([slot for slot, _ in order], dtype=np.intp)
         count = np.searchsorted(arrivals, self._labels[live], side="right")
         for column, resource in enumerate(RESOURCES):
-            usage = _usage(trainer, resource, [uid for _, uid in order], over, here)
+            usage = _usage(trainer, resource, [uid for _, uid in order], over, present)
             used = np.append(0.0, np.cumsum(usage))[count]
             self._note(live, column, np.where(count > 0, used, np.nan), number)
-        for uid in self.arrived.keys() - here:
+        for uid in self.arrived.keys() - present:
             del self.arrived[uid]
 
     def _note(self, live: IntArray, column: int, used: FloatArray, number: int) -> None:
@@ -159,10 +159,10 @@ class Accuracy:
         of_entity = live[self._labels[live] == number]
         self._arrays["at_once"][of_entity, column] = used[self._labels[live] == number]
 
-    def _remember(self, here: set[str], prediction: NodePrediction) -> None:
+    def _remember(self, present: set[str], prediction: NodePrediction) -> None:
         number, place = self._number, self._number % _SLOTS
-        self.arrived = {uid: self.arrived.get(uid, number) for uid in here}
-        peak = prediction.classes[PROD].peak if PROD in prediction.classes and here else {}
+        self.arrived = {uid: self.arrived.get(uid, number) for uid in present}
+        peak = prediction.classes[PROD].peak if PROD in prediction.classes and present else {}
         self._labels[place] = number
         for name, empty in (("at_once", np.nan), ("highest", np.nan), ("seen", 0.0)):
             self._arrays[name][place] = empty
@@ -171,14 +171,14 @@ class Accuracy:
         ]
 
 
-def _usage(trainer: Trainer, resource: str, uids: Sequence[str], slot: int, here: set[str]) -> FloatArray:
+def _usage(trainer: Trainer, resource: str, uids: Sequence[str], slot: int, present: set[str]) -> FloatArray:
     """Average of each pod in a slot; 0 for one that is gone, NaN for one that is there and was not measured."""
     rows = [trainer.row(uid) for uid in uids]
     places = np.array([row if row is not None else 0 for row in rows], dtype=np.intp)
     windows = trainer.histories[resource].windows
     averages = windows.read(places, np.array([slot], dtype=np.intp))[:, 0].astype(np.float64)
     averages[[row is None for row in rows]] = np.nan
-    gone = np.array([uid not in here for uid in uids], dtype=np.bool_)
+    gone = np.array([uid not in present for uid in uids], dtype=np.bool_)
     system = trainer.row(SYS)
     if system is not None and np.isnan(windows.read(np.array([system]), np.array([slot]))).all():
         gone[:] = False  # no pod has samples: the agent was away, or could not identify the pods

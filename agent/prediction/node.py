@@ -62,7 +62,7 @@ class ClassNumbers:
 
 @dataclass(frozen=True, slots=True)
 class NodePrediction:
-    """Everything that is reported of a prediction. A resource that cannot be judged is absent."""
+    """Everything that is reported of a prediction. A resource that cannot be evaluated is absent."""
 
     time: float  # when it was made. [seconds since 1970]
     policy: PredictPolicy  # the policy in force

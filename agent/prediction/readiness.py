@@ -30,16 +30,16 @@ def evaluate_readiness(
     trainer: Trainer,
     pods: Sequence[PodRef],
     warm: BoolArray,
-    judged: Collection[str],
+    evaluated: Collection[str],
     policy: Policy,
     failures: Sequence[str] = (),
 ) -> Readiness:
     """The condition `PredictionReady`.
 
-    `pods` are without terminal ones; `warm` has shape (P,); `judged` are the resources for which Reclaimable could be
+    `pods` exclude terminal ones; `warm` has shape (P,); `evaluated` are the resources for which Reclaimable could be
     calculated.
     """
-    missing = _what_is_missing(trainer, judged)
+    missing = _missing_evidence(trainer, evaluated)
     if missing is not None:
         return missing
     if failures:
@@ -60,9 +60,9 @@ def evaluate_readiness(
     return Readiness(ready=True, reason=READY, message=message)
 
 
-def _what_is_missing(trainer: Trainer, judged: Collection[str]) -> Readiness | None:
-    """The reason why a resource could not be judged, if there is one."""
-    unknown = [metric for metric in trainer.histories if metric not in judged]
+def _missing_evidence(trainer: Trainer, evaluated: Collection[str]) -> Readiness | None:
+    """The reason why a resource could not be evaluated, if there is one."""
+    unknown = [metric for metric in trainer.histories if metric not in evaluated]
     if unmeasured := [metric for metric in trainer.histories if not _measured(trainer, metric, NODE)]:
         reason = NO_MEASUREMENTS
         message = f"The node's {' and '.join(unmeasured)} was not measured yet; see the condition Collecting."

@@ -55,11 +55,11 @@ class ProdPods:
 
 def by_pods(pods: ProdPods, margin: float, allocatable: float | None) -> PercentileEstimate:
     """Each pod by itself; allocatable is None when it is unknown."""
-    judged = ~pods.cold & ~pods.terminating & pods.known
-    peaks = np.trunc(pods.percentiles[judged] * margin)
+    evaluated = ~pods.cold & ~pods.terminating & pods.known
+    peaks = np.trunc(pods.percentiles[evaluated] * margin)
     measured = ~np.isnan(peaks)
     used = float(peaks[measured].sum())
-    unused = float(np.maximum(pods.requests[judged][measured] - peaks[measured], 0.0).sum())
+    unused = float(np.maximum(pods.requests[evaluated][measured] - peaks[measured], 0.0).sum())
     free = None if allocatable is None else min(max(allocatable - used, 0.0), unused)
     return PercentileEstimate(free, used + float(pods.counted[pods.cold | pods.refused].sum()))
 

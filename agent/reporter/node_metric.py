@@ -80,7 +80,7 @@ def fast_status(
 ) -> NodeMetricStatus:
     """The fast report: what a prediction says, with the conditions, and nothing else.
 
-    A resource that cannot be judged is absent. When none can, `prodReclaimableMetric` is there but empty and
+    A resource that cannot be evaluated is absent. When none can, `prodReclaimableMetric` is there but empty and
     `prodPeakMetric` is absent, as in Koordinator.
     """
     return NodeMetricStatus(
@@ -122,7 +122,7 @@ def summary(usages: Usages, prediction: NodePrediction) -> Summary:
 
 
 def _pair(amounts: Resources | None) -> str | None:
-    """CPU and memory, as in "5900m/19Gi"; a dash for what cannot be judged, nothing where neither can."""
+    """CPU and memory, as in "5900m/19Gi"; a dash for what cannot be evaluated, nothing where neither can."""
     if not amounts:
         return None
     cpu, memory = amounts.get(CPU), amounts.get(MEMORY)

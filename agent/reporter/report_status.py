@@ -98,7 +98,7 @@ class ReportStatus:
             return False
         if self._logged:
             away = format_duration(max(now - self._since, 0.0))
-            log.info("reports about node %s are taken again, after %s and %d tries", self.node_name, away, self._tries)
+            log.info("NodeMetric %s: reporting recovered after %s (%d attempts)", self.node_name, away, self._tries)
         self.problem, self.state, self.kind, self._tries = "", None, "", 0
         self._logged.clear()
         return True
@@ -115,9 +115,7 @@ class NodeMetricEvents:
         """Record whether the policy is in force: the problem is empty when it is, the model is the one in force."""
         await self.recorder.flush()  # after each report: the API server is there
         wrong = ("PolicyRejected", f"{problem}. Model {model} stays in force.")
-        await self._record(
-            node_metric, problem, wrong, ("PolicyObeyed", f"The policy is obeyed: model {model} is in force.")
-        )
+        await self._record(node_metric, problem, wrong, ("PolicyApplied", f"Model {model} is in force."))
 
     async def record_dropped(self, node_metric: Mapping[str, Any], problem: str) -> None:
         """Record that parts of the report are dropped; an empty text when none are."""

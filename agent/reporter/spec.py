@@ -88,7 +88,7 @@ def read(spec: Mapping[str, Any] | None, last: SpecInForce) -> SpecInForce:
     """The spec to obey from now on; None for an absent one. A part that is not valid keeps its last good value.
 
     A prediction policy that is well-formed passes: whether its model and numbers can be followed is for the
-    prediction to judge, which keeps its own last good one.
+    prediction to evaluate, which keeps its own last good one.
     """
     result = []
     parts: dict[str, Any] = {}
@@ -115,7 +115,7 @@ def _collect(spec: NodeMetricSpec) -> MetricCollectPolicy:
 def _written(duration: str) -> str:
     try:
         return canonical(duration)
-    except DurationError:  # it is named where the spec is judged
+    except DurationError:  # it is named where the spec is evaluated
         return duration
 
 

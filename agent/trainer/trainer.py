@@ -175,7 +175,7 @@ class Trainer:
         entries = self._index.entries.values()
         rows = np.array([entry.row for entry in entries], dtype=np.intp)
         facts = {
-            "everyone": self._index.to_json(),
+            "series": self._index.to_json(),
             "trained_until": self.trained_until,
             "tick_seconds": self._tick_seconds,
             "policy": None if self.policy is None else to_json(self.policy),
@@ -211,7 +211,7 @@ class Trainer:
 
     def _restore(self, own: Mapping[str, bytes]) -> None:
         facts, _ = unpack(own[_INDEX.removeprefix(_PREFIX)])
-        self._index.from_json(facts["everyone"])
+        self._index.from_json(facts["series"])
         self._grow()
         rows = np.arange(self._index.rows, dtype=np.intp)
         for metric, history in self.histories.items():
@@ -257,15 +257,15 @@ class Trainer:
         measured_series = self._index.measured
         before = history.last[measured_series.rows] > -math.inf
         there = np.array([entity in series for entity in measured_series.entities], dtype=np.bool_)
-        retained = there | (before & measured_series.here)
+        retained = there | (before & measured_series.present)
         retained[:2] = True  # the node and the system, measured or not
         result = [series.get(entity, EMPTY) for entity in itertools.compress(measured_series.entities, retained)]
         ticks, values = table([(series_data.times, series_data.values) for series_data in result])
         values = np.where((values >= 0.0) & (values < math.inf), values, np.nan)
         rows, classes = measured_series.rows[retained], measured_series.classes[retained]
-        before, here = before[retained], measured_series.here[retained]
+        before, present = before[retained], measured_series.present[retained]
         sums = {
-            name: total(values[own], before[own], here[own])
+            name: total(values[own], before[own], present[own])
             for name in map(FIXED.index, CLASS_ENTITIES)
             if (own := classes == name).any()
         }

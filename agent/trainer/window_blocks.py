@@ -80,7 +80,7 @@ def _held(histories: Mapping[str, ResourceHistory]) -> IntArray:
 
 def _packed(histories: Mapping[str, ResourceHistory], entries: Sequence[SeriesEntry], slots: IntArray) -> bytes:
     rows = np.array([entry.row for entry in entries], dtype=np.intp)
-    facts = {"born": [entry.history_number for entry in entries], "slots": slots.tolist()}
+    facts = {"histories": [entry.history_number for entry in entries], "slots": slots.tolist()}
     return pack(facts, {metric: history.windows.read(rows, slots) for metric, history in histories.items()})
 
 
@@ -88,8 +88,8 @@ def _unpacked(data: bytes, histories: Mapping[str, ResourceHistory], rows: Mappi
     facts, arrays = unpack(data)
     try:
         slots = np.array(facts["slots"], dtype=np.intp)
-        there = np.array([number in rows for number in facts["born"]], dtype=np.bool_)
-        born_rows = np.array([rows[number] for number in facts["born"] if number in rows], dtype=np.intp)
+        there = np.array([number in rows for number in facts["histories"]], dtype=np.bool_)
+        born_rows = np.array([rows[number] for number in facts["histories"] if number in rows], dtype=np.intp)
         for metric, history in histories.items():
             history.windows.write(born_rows, slots, arrays[metric][there])
     except (KeyError, TypeError, ValueError, IndexError) as error:

@@ -39,7 +39,7 @@ def pods(entities: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
+class SeriesExport:
     """Series of one metric in a window, single samples or periods.
 
     They are read slice by slice, for an export once for the names of its columns and once for its

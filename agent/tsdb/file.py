@@ -101,7 +101,7 @@ class DatabaseFile:
             self.is_lost = self._inode_of_path() != self._inode
             with (
                 opening.errors(self.path),
-                contextlib.closing(opening.connect_beside(self.path, self._settings)) as connection,
+                contextlib.closing(opening.connect_second(self.path, self._settings)) as connection,
             ):
                 _, pages, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 if pages and pages == moved and self._writing.acquire(timeout=_PATIENCE_SECONDS):

@@ -109,7 +109,7 @@ def connect_as(path: Path, mode: str, timeout: float = 0.1) -> sqlite3.Connectio
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=timeout)
 
 
-def connect_beside(path: Path, settings: StoreSettings) -> sqlite3.Connection:
+def connect_second(path: Path, settings: StoreSettings) -> sqlite3.Connection:
     """A second connection to a database that is open already; never makes one."""
     connection = connect_as(path, "rw")
     _configure_log(connection, settings)

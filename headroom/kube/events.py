@@ -161,13 +161,13 @@ class EventRecorder:
             if series is None or now - series.written_at > _FORGET_SECONDS or not await self._repeat(series, now):
                 self._series[key] = await self._create(event.body, now)
         except ApiUnavailable as error:
-            self._complain(event, error, first=not self._backoff.failures)
+            self._log_failure(event, error, first=not self._backoff.failures)
             self._resume_at = now + self._backoff.failed()
             self._keep(key, event)
             return
         except ApiError as error:
             event.refusals += 1
-            self._complain(event, error, first=event.refusals == 1)
+            self._log_failure(event, error, first=event.refusals == 1)
             event.not_before = now + _FIRST_PAUSE_SECONDS * 4**event.refusals
             if event.refusals < _MOST_REFUSALS:
                 self._keep(key, event)
@@ -180,7 +180,7 @@ class EventRecorder:
             self._series.popitem(last=False)
 
     @staticmethod
-    def _complain(event: _Waiting, error: Exception, *, first: bool) -> None:
+    def _log_failure(event: _Waiting, error: Exception, *, first: bool) -> None:
         level, said = logging.WARNING if first else logging.DEBUG, (event.body["reason"], event.body["note"], error)
         _LOG.log(level, "An event could not be written (%s: %s), it is tried again: %s", *said)
 

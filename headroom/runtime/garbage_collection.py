@@ -36,7 +36,7 @@ async def run_collector() -> None:
         while True:
             await asyncio.sleep(_SECONDS)
             if sys.getallocatedblocks() > max(_needed[0] * _GROWTH, _needed[0] + _LEAST_GROWTH):
-                _look_at_all()
+                _collect_all()
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def _set_aside(phase: str, seen: dict[str, Any]) -> None:
         gc.freeze()
 
 
-def _look_at_all() -> None:
+def _collect_all() -> None:
     """Collect the whole heap."""
     gc.unfreeze()
     gc.collect()

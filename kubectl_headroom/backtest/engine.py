@@ -147,7 +147,7 @@ def _first_counted(trace: Trace, plan: Plan, horizons: Mapping[int, int]) -> int
         way_out = f"choose a --warm-up of at most {format_span((trace.steps - 1 - longest) * step)} with this horizon"
     raise TraceError(
         f"{trace.title}: it lasts {format_span(length)}; the first {format_span(plan.warm_up_seconds)} "
-        f"and the last {format_span(longest * step)} (the horizon) do not count, so nothing is left to judge; {way_out}"
+        f"and the last {format_span(longest * step)} (the horizon) do not count, so no time is left; {way_out}"
     )
 
 

@@ -89,7 +89,7 @@ def churned(trace: Trace, machines: int, churn: Churn, seed: int) -> Placement:
         gone = trace.names[int(gaps.argmax())]
         raise TraceError(
             f"{trace.title}: pods that start and end are built from series without gaps, "
-            f"which {gone} is not; judge this trace without --churn-mean-life"
+            f"which {gone} is not; evaluate this trace without --churn-mean-life"
         )
     numbers = np.random.default_rng(seed)
     lifetimes = [

@@ -17,7 +17,7 @@ from manager.api import (
     Explanation,
     Lease,
     NodeFilter,
-    Seen,
+    ObservedNode,
     WhatIf,
     config_state,
     explain,
@@ -60,7 +60,7 @@ async def node(
         live.if_allowed(api, kube.paths.config_map(namespace, shadow_accounts.name_of(name))),
     )
     account = shadow_accounts.read(kept).get(name)
-    snapshot = Seen(
+    snapshot = ObservedNode(
         result,
         metric,
         pods,

@@ -25,21 +25,23 @@ def what_if(settings: Sequence[str], config: ConfigFile | None) -> WhatIf | None
         tried = TriedConfig(config.place, config.text)
     if not settings:
         return None if tried is None else WhatIf(config=tried)
-    judged = parse_strategy(json.dumps(_nested(settings)))
+    evaluated = parse_strategy(json.dumps(_nested(settings)))
     # In a file for several programs an unknown name may belong to another one; here it is an error.
     unknown = [
-        ConfigFinding(warning.path, _NONE) for warning in judged.warnings if warning.message.startswith(_UNKNOWN)
+        ConfigFinding(warning.path, _NONE) for warning in evaluated.warnings if warning.message.startswith(_UNKNOWN)
     ]
-    faults = [*judged.errors, *unknown]
-    if faults or judged.strategy is None:
+    faults = [*evaluated.errors, *unknown]
+    if faults or evaluated.strategy is None:
         raise CommandError("; ".join(f"{SOURCE} {fault}" for fault in faults), USAGE)
-    return WhatIf(tuple(settings), judged.strategy, tried, tuple(f"{SOURCE} {warning}" for warning in judged.warnings))
+    return WhatIf(
+        tuple(settings), evaluated.strategy, tried, tuple(f"{SOURCE} {warning}" for warning in evaluated.warnings)
+    )
 
 
 def _check(config: ConfigFile) -> None:
-    judged = parse_config(config.text)
-    if judged.config is None:
-        faults = "; ".join(str(error) for error in (*judged.errors, *judged.entry_errors))
+    evaluated = parse_config(config.text)
+    if evaluated.config is None:
+        faults = "; ".join(str(error) for error in (*evaluated.errors, *evaluated.entry_errors))
         raise CommandError(f"{config.place} would be refused: {faults}", USAGE)
 
 

@@ -1,4 +1,4 @@
-"""`kubectl headroom explain pod NAME`: reads, judges, prints."""
+"""`kubectl headroom explain pod NAME`: reads, evaluates, prints."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,18 +12,16 @@ from kubectl_headroom import output as outputs
 from kubectl_headroom.errors import CommandError
 from kubectl_headroom.explain import command as explain_node
 from kubectl_headroom.pod import show, text
-from kubectl_headroom.pod.inputs import MidNodes, PodSeen
+from kubectl_headroom.pod.inputs import MidNodes, PodSnapshot
 from kubectl_headroom.quota.explanation import Explanation as QuotaExplanation
 from kubectl_headroom.quota.explanation import explain as explain_quota
-from kubectl_headroom.quota.reading import Place
-from kubectl_headroom.quota.reading import Seen as QuotaSeen
+from kubectl_headroom.quota.reading import Place, QuotaSnapshot
 from kubectl_headroom.simulate import profile as profiles
-from kubectl_headroom.simulate.command import read_kept
+from kubectl_headroom.simulate.command import read_watched
 from kubectl_headroom.simulate.pod_file import GivenPod
 from kubectl_headroom.simulate.simulation import Simulation, World, simulate, without_readings
 from manager.api import Explanation as NodeExplanation
-from manager.api import Seen as NodeSeen
-from manager.api import explain
+from manager.api import ObservedNode, explain
 from scheduler_plugins.api import LIVE_PODS
 
 Json = dict[str, Any]
@@ -76,7 +74,7 @@ async def pod(
 
 async def read(
     api: kube.ApiServer, place: Place, config_name: str, namespace: str, name: str, clock: live.Clock | None
-) -> PodSeen:
+) -> PodSnapshot:
     """Read a pod and what decides about it.
 
     Args:
@@ -95,9 +93,9 @@ async def read(
         raise CommandError(await _missing(api, namespace, name))
     now = (clock or api.server_time)()
     if is_terminal(result):
-        return PodSeen(result, now)
+        return PodSnapshot(result, now)
     chosen = place.chosen or await profiles.of_cluster(api, place.headroom_namespace, place.scheduler_name)
-    gathered = _Gathered(result, World.empty(chosen.profile, now), QuotaSeen.empty(chosen, now))
+    gathered = _Gathered(result, World.empty(chosen.profile, now), QuotaSnapshot.empty(chosen, now))
     notes = await gathered.read(api)
     node = await _node(api, gathered, place.headroom_namespace, config_name, now)
     quota = gathered.quota()
@@ -107,7 +105,9 @@ async def read(
     texts += gathered.quotas.notes
     if quota is not None and quota.quota is not None and not quota.pod.node:
         texts.append(_NOT_SEEN)
-    return PodSeen(result, now, node, quota, gathered.quotas, simulation, chosen, gathered.mid_nodes, (*notes, *texts))
+    return PodSnapshot(
+        result, now, node, quota, gathered.quotas, simulation, chosen, gathered.mid_nodes, (*notes, *texts)
+    )
 
 
 async def _missing(api: kube.ApiServer, namespace: str, name: str) -> str:
@@ -119,7 +119,7 @@ async def _missing(api: kube.ApiServer, namespace: str, name: str) -> str:
 class _Gathered:
     """The cluster as the plugins and the quotas see it, and of the pod's own node everything."""
 
-    def __init__(self, pod: Json, world: World, quotas: QuotaSeen) -> None:
+    def __init__(self, pod: Json, world: World, quotas: QuotaSnapshot) -> None:
         self.pod = pod
         self.world = world
         self.quotas = quotas
@@ -137,7 +137,7 @@ class _Gathered:
         ]
         # Each object becomes numbers as its page arrives: the JSON of 150,000 pods does not fit into memory.
         absent, *_ = await live.together(
-            read_kept(api, self.world),
+            read_watched(api, self.world),
             api.list(kube.paths.NODES, keep=self._put_node),
             live.node_metrics(api, self._put_metric),
             api.list(kube.paths.PODS, {"fieldSelector": LIVE_PODS}, self._put_pod),
@@ -190,7 +190,7 @@ async def _node(
     if gathered.node is None:
         return None
     settings = await explain_node.read_settings(api, namespace, config_name, lambda: now)
-    node_state = NodeSeen(
+    node_state = ObservedNode(
         gathered.node, gathered.metric, gathered.beside, now, lease=settings.lease, exclusion=settings.exclusion
     )
     return explain(node_state, settings.config)

@@ -11,8 +11,8 @@ from crds.priority import PriorityBand, kubernetes_qos, requests_mid, tier
 from crds.quantity import QuantityError, milli_value, value
 from headroom.cluster.pod import is_terminal, pod_key, pod_limits, pod_requests
 from kubectl_headroom.quota.explanation import Explanation as QuotaExplanation
-from kubectl_headroom.quota.reading import Seen as QuotaSeen
-from kubectl_headroom.simulate.profile import Chosen
+from kubectl_headroom.quota.reading import QuotaSnapshot
+from kubectl_headroom.simulate.profile import SelectedProfile
 from kubectl_headroom.simulate.simulation import Outcome, Simulation
 from kubectl_headroom.top.nodes import published
 from manager.api import Amount, age
@@ -71,7 +71,7 @@ class MidNodes:
 
 
 @dataclass(frozen=True, slots=True)
-class PodSeen:
+class PodSnapshot:
     """A pod at one moment."""
 
     pod: Json  # the pod
@@ -79,10 +79,10 @@ class PodSeen:
     node: NodeExplanation | None = None
     """Its node's Mid resources and report; None where it has no node, or that is gone."""
     quota: QuotaExplanation | None = None  # what quotas say of it; None of a pod that has ended
-    quotas: QuotaSeen | None = None  # what that was judged by
+    quotas: QuotaSnapshot | None = None  # what that was evaluated by
     simulation: Simulation | None = None
     """The plugins' results now, as if it were pending; None of a pod that has ended."""
-    chosen: Chosen | None = None  # the profile of these plugins
+    chosen: SelectedProfile | None = None  # the profile of these plugins
     mid_nodes: MidNodes | None = None  # which nodes have Mid resources; None of a pod that has ended
     notes: tuple[str, ...] = field(default=())  # what could not be read
 

@@ -17,7 +17,7 @@ notes           what could not be read
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from kubectl_headroom.pod.inputs import PodSeen
+from kubectl_headroom.pod.inputs import PodSnapshot
 from kubectl_headroom.pod.text import sentences
 from kubectl_headroom.quota import explain_document, explain_text
 from kubectl_headroom.table import Cell, Column, Row
@@ -38,7 +38,7 @@ _AMOUNTS: Final = (
 _NODES: Final = (Column("RANK", ">"), Column("NODE"), Column("TOTAL", ">"), Column("WHY"))
 
 
-def tables(seen: PodSeen, *, wide: bool) -> Iterator[Table]:
+def tables(seen: PodSnapshot, *, wide: bool) -> Iterator[Table]:
     """The numbers.
 
     Args:
@@ -66,7 +66,7 @@ def _amounts(name: str, shown: Any, requested: int | None, limit: int | None, us
     return [Cell(name), *map(Cell, texts)]
 
 
-def _nodes(seen: PodSeen, *, wide: bool) -> Table:
+def _nodes(seen: PodSnapshot, *, wide: bool) -> Table:
     outcomes = seen.simulation.outcomes if seen.simulation is not None else ()
     chosen = [node for at, node in enumerate(outcomes) if wide or at < _BEST or node.node == seen.node_name]
     more = f" ({len(outcomes) - len(chosen)} more with -o wide)" if len(chosen) < len(outcomes) else ""
@@ -77,10 +77,10 @@ def _nodes(seen: PodSeen, *, wide: bool) -> Table:
         total = amounts.NOTHING if node.total is None else f"{node.total:.1f}"
         rank = amounts.NOTHING if node.rank is None else str(node.rank)
         rows.append([Cell(rank), Cell(node.node, "bold"), Cell(total), Cell(why, "red" if node.refusals else "")])
-    return f"Nodes, as the scheduler's plugins judge them now{more}", _NODES, rows
+    return f"Nodes, as the scheduler's plugins evaluate them now{more}", _NODES, rows
 
 
-def as_json(seen: PodSeen) -> dict[str, Any]:
+def as_json(seen: PodSnapshot) -> dict[str, Any]:
     """The explanation for programs."""
     namespace, name = seen.key.split("/", 1)
     quota = None
@@ -111,7 +111,7 @@ def as_json(seen: PodSeen) -> dict[str, Any]:
     }
 
 
-def _node(seen: PodSeen) -> dict[str, Any] | None:
+def _node(seen: PodSnapshot) -> dict[str, Any] | None:
     node = seen.node
     if node is None:
         return None
@@ -125,7 +125,7 @@ def _node(seen: PodSeen) -> dict[str, Any] | None:
     }
 
 
-def _placement(seen: PodSeen) -> dict[str, Any] | None:
+def _placement(seen: PodSnapshot) -> dict[str, Any] | None:
     simulation, mine = seen.simulation, seen.outcome
     if simulation is None or seen.chosen is None:
         return None

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from crds.priority import PriorityBand
-from kubectl_headroom.pod.inputs import History, MidNodes, PodSeen, State
+from kubectl_headroom.pod.inputs import History, MidNodes, PodSnapshot, State
 from kubectl_headroom.quota import explain_text as quota_text
 from kubectl_headroom.top.pods import workload
 from manager.api import Amount, age, amounts
@@ -21,7 +21,7 @@ _BANDS: Final = {
 }
 
 
-def title(seen: PodSeen) -> str:
+def title(seen: PodSnapshot) -> str:
     """Return the pod and its state in a line."""
     where = f" on node {seen.node_name}" if seen.node_name else ""
     state = {
@@ -36,22 +36,22 @@ def title(seen: PodSeen) -> str:
     return f"Pod {seen.key} {state}{f', since {since}' if since else ''}"
 
 
-def _since(seen: PodSeen) -> str:
+def _since(seen: PodSnapshot) -> str:
     waits = seen.state in {State.WAITS, State.GATED}
     moment = (seen.pod.get("metadata") or {}).get("creationTimestamp") if waits else seen.status.get("startTime")
     result = age(str(moment or ""), seen.now) if seen.state is not State.ENDED else None
     return "" if result is None else amounts.age(result)
 
 
-def sentences(seen: PodSeen) -> Iterator[str]:
+def sentences(seen: PodSnapshot) -> Iterator[str]:
     """Why, the most important first."""
     if seen.state is State.ENDED:
         yield from _ended(seen)
     elif not seen.node_name:
-        yield from _nowhere(seen)
+        yield from _unbound(seen)
     elif seen.state is State.STARTS:
         yield from _held_up(seen)
-    yield _what(seen)
+    yield _description(seen)
     if seen.state is State.ENDED:
         return
     yield from _scheduler(seen)
@@ -64,14 +64,14 @@ def sentences(seen: PodSeen) -> Iterator[str]:
     yield from _next(seen)
 
 
-def _ended(seen: PodSeen) -> Iterator[str]:
+def _ended(seen: PodSnapshot) -> Iterator[str]:
     target = seen.condition("DisruptionTarget")
     reason, message = seen.status.get("reason") or target.get("reason"), seen.status.get("message")
     if reason or message:
         yield f"{reason or 'It was ended'}: {message or target.get('message') or 'nothing more is said'}"
 
 
-def _nowhere(seen: PodSeen) -> Iterator[str]:
+def _unbound(seen: PodSnapshot) -> Iterator[str]:
     gates = [str(gate.get("name")) for gate in seen.spec.get("schedulingGates") or ()]
     if gates:
         yield f"Scheduling gates block the pod: {_list(gates)} (spec.schedulingGates)."
@@ -106,7 +106,7 @@ def _mid_nodes(mid_nodes: MidNodes) -> str:
     )
 
 
-def _held_up(seen: PodSeen) -> Iterator[str]:
+def _held_up(seen: PodSnapshot) -> Iterator[str]:
     statuses = [*(seen.status.get("initContainerStatuses") or ()), *(seen.status.get("containerStatuses") or ())]
     for status in statuses:
         waiting = (status.get("state") or {}).get("waiting") or {}
@@ -115,19 +115,19 @@ def _held_up(seen: PodSeen) -> Iterator[str]:
             yield f"Container {status.get('name')} does not start, {waiting['reason']}{message}."
 
 
-def _what(seen: PodSeen) -> str:
+def _description(seen: PodSnapshot) -> str:
     made = workload(seen.pod)
     return f"It is a {_BANDS.get(seen.band, seen.band)} pod ({seen.band_reason}){f', made by {made}' if made else ''}."
 
 
-def _other_scheduler(seen: PodSeen) -> str | None:
+def _other_scheduler(seen: PodSnapshot) -> str | None:
     """Return our scheduler's name, where the pod has another."""
     if seen.simulation is None or seen.chosen is None or seen.simulation.scheduler_name in seen.chosen.scheduler_names:
         return None
     return seen.chosen.scheduler_names[0]
 
 
-def _scheduler(seen: PodSeen) -> Iterator[str]:
+def _scheduler(seen: PodSnapshot) -> Iterator[str]:
     if seen.simulation is None or seen.chosen is None:
         return
     scheduler, ours = seen.simulation.scheduler_name, seen.chosen.scheduler_names
@@ -138,7 +138,7 @@ def _scheduler(seen: PodSeen) -> Iterator[str]:
         )
 
 
-def _use(seen: PodSeen) -> Iterator[str]:
+def _use(seen: PodSnapshot) -> Iterator[str]:
     used, requested = seen.used, seen.requested
     if used == Amount():
         report = seen.node.report if seen.node is not None else None
@@ -164,7 +164,7 @@ def _use(seen: PodSeen) -> Iterator[str]:
         yield "Its history is long enough: the part of its requests beyond its prediction may be published as Mid."
 
 
-def _node(seen: PodSeen) -> Iterator[str]:
+def _node(seen: PodSnapshot) -> Iterator[str]:
     node = seen.node
     if node is None:
         yield f"Its node {seen.node_name} is gone."
@@ -185,7 +185,7 @@ def _node(seen: PodSeen) -> Iterator[str]:
     yield f"Node {node.node} has published {short} more than may be published now: {fate}."
 
 
-def _plugins(seen: PodSeen) -> Iterator[str]:
+def _plugins(seen: PodSnapshot) -> Iterator[str]:
     simulation = seen.simulation
     if simulation is None or not simulation.outcomes:
         return
@@ -212,7 +212,7 @@ def _plugins(seen: PodSeen) -> Iterator[str]:
         yield f"{now}, its node (with its own usage in the report) would be refused: {why}."
 
 
-def _next(seen: PodSeen) -> Iterator[str]:
+def _next(seen: PodSnapshot) -> Iterator[str]:
     namespace, name = seen.key.split("/", 1)
     commands = [f"kubectl headroom simulate pod {name} -n {namespace}"]
     if seen.quota is not None and seen.quota.quota is not None:

@@ -8,7 +8,7 @@ from kubectl_headroom.errors import CommandError
 from kubectl_headroom.live import suggestion
 from kubectl_headroom.quota.checks import Finding, check
 from kubectl_headroom.quota.explanation import explain
-from kubectl_headroom.quota.reading import Seen
+from kubectl_headroom.quota.reading import QuotaSnapshot
 from kubectl_headroom.quota.shares import QuotaShares, all_shares, waits
 from kubectl_headroom.quota.show import text
 from scheduler_plugins.api import Quota, QuotaPod
@@ -40,7 +40,7 @@ class Account:
     findings: tuple[Finding, ...]  # about it, or about all quotas together
 
 
-def account(seen: Seen, namespace: str, name: str) -> Account:
+def account(seen: QuotaSnapshot, namespace: str, name: str) -> Account:
     """The account of a quota.
 
     Args:
@@ -78,7 +78,7 @@ def account(seen: Seen, namespace: str, name: str) -> Account:
     )
 
 
-def _missing(seen: Seen, here: Sequence[Quota], namespace: str, name: str) -> str:
+def _missing(seen: QuotaSnapshot, here: Sequence[Quota], namespace: str, name: str) -> str:
     if here:
         hint = suggestion(name, [quota.name for quota in here], "quotas")
         return f"There is no ElasticQuota {name!r} in namespace {namespace}. {hint}"
@@ -104,7 +104,7 @@ def sentences(found: Account) -> Iterator[str]:
         left = found.left.get(name)
         more = "it may take as much more as it likes" if left is None else f"it may take {text(name, left)} more now"
         more = more if left is None or left else "it may take nothing more now"
-        yield f"{used}{most}: {_standing(name, share.borrowed, share.lent)}{more}."
+        yield f"{used}{most}: {_balance(name, share.borrowed, share.lent)}{more}."
     yield _queue(found.waiting)
     for finding in found.findings:
         yield f"{finding.level.value.capitalize()}: {finding.quota} {finding.text}."
@@ -121,7 +121,7 @@ def _queue(waiting: Sequence[Waiting]) -> str:
     return f"{pods},{part} because of quotas; the first in line: {refused[0].why}."
 
 
-def _standing(name: str, borrowed: int, lent: int) -> str:
+def _balance(name: str, borrowed: int, lent: int) -> str:
     if borrowed:
         return f"it borrows {text(name, borrowed)}, which its owners may have back by eviction; "
     return f"others borrow {text(name, lent)} of it; " if lent else ""

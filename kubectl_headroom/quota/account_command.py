@@ -1,4 +1,4 @@
-"""`kubectl headroom explain quota NAME`: reads, judges, prints.
+"""`kubectl headroom explain quota NAME`: reads, evaluates, prints.
 
 For programs: kind QuotaAccount, version 1; fields are added, never renamed or removed. quota {"namespace", "name"},
 inForce, enforced, resources as `quota -o json` has them with "left": null for no limit, charged [{"pod", "priority",
@@ -14,7 +14,7 @@ from kubectl_headroom import live, table
 from kubectl_headroom import output as outputs
 from kubectl_headroom.quota import show
 from kubectl_headroom.quota.account import Account, account, sentences
-from kubectl_headroom.quota.reading import Place, Seen, read
+from kubectl_headroom.quota.reading import Place, QuotaSnapshot, read
 from kubectl_headroom.table import Cell, Column
 from manager.api import age, amounts
 from scheduler_plugins.api import quantity
@@ -112,7 +112,7 @@ def _list(charge: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {show.text(name, amount)}" for name, amount in charge.items()) or amounts.NOTHING
 
 
-def as_json(seen: Seen, found: Account) -> dict[str, Any]:
+def as_json(seen: QuotaSnapshot, found: Account) -> dict[str, Any]:
     """The account for programs."""
     shares = found.shares.shares if found.shares is not None else ()
     return {

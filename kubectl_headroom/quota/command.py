@@ -1,4 +1,4 @@
-"""`kubectl headroom quota` and `quota verify`: read, judge, print."""
+"""`kubectl headroom quota` and `quota verify`: read, evaluate, print."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -10,7 +10,7 @@ from kubectl_headroom import output as outputs
 from kubectl_headroom.errors import FAILED, CommandError
 from kubectl_headroom.quota import show
 from kubectl_headroom.quota.checks import Finding, Level, check
-from kubectl_headroom.quota.reading import Place, Seen, read
+from kubectl_headroom.quota.reading import Place, QuotaSnapshot, read
 from kubectl_headroom.quota.shares import all_shares
 from kubectl_headroom.table import Cell, Column
 
@@ -103,7 +103,7 @@ def _row(finding: Finding) -> tuple[Cell, ...]:
     return Cell(finding.level, style), Cell(finding.check), Cell(finding.quota, "bold"), Cell(finding.text)
 
 
-def _verified(seen: Seen, findings: Iterable[Finding]) -> dict[str, Any]:
+def _verified(seen: QuotaSnapshot, findings: Iterable[Finding]) -> dict[str, Any]:
     """The findings for programs: kind QuotaVerification, version 1; fields are added, never renamed or removed."""
     return {
         "kind": "QuotaVerification",

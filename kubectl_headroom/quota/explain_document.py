@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kubectl_headroom.quota.explanation import Claimant, Explanation, Line
-from kubectl_headroom.quota.reading import Seen
+from kubectl_headroom.quota.reading import QuotaSnapshot
 from kubectl_headroom.quota.show import profile
 from scheduler_plugins.api import Decision, QuotaPod, quantity
 
@@ -32,7 +32,7 @@ KIND: Final = "QuotaExplanation"
 VERSION: Final = 1
 
 
-def as_json(seen: Seen, explanation: Explanation) -> dict[str, Any]:
+def as_json(seen: QuotaSnapshot, explanation: Explanation) -> dict[str, Any]:
     """The explanation as a JSON object."""
     pod, quota = explanation.pod, explanation.quota
     pending = not pod.node

@@ -66,7 +66,7 @@ def _of_nodes(explanation: Explanation) -> Iterator[str]:
         texts = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common(_MOST_NODES))
         yield f"By the model of kube-scheduler's filters it fits none of {total} nodes{f': {texts}' if texts else ''}."
     if explanation.unmodelled:
-        yield f"The model cannot judge {', '.join(explanation.unmodelled)} of it: kube-scheduler alone knows."
+        yield f"The model cannot evaluate {', '.join(explanation.unmodelled)} of it: kube-scheduler alone knows."
 
 
 def _of_reclaim(explanation: Explanation) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kubectl_headroom.quota.reading import Seen
+from kubectl_headroom.quota.reading import QuotaSnapshot
 from scheduler_plugins.api import (
     CORE,
     NOTHING,
@@ -67,8 +67,8 @@ class Explanation:
     over_min: bool  # whether its namespace uses more than is guaranteed to it
 
 
-def explain(seen: Seen, pod: QuotaPod) -> Explanation:
-    """Judge a pod.
+def explain(seen: QuotaSnapshot, pod: QuotaPod) -> Explanation:
+    """Evaluate a pod.
 
     Args:
         seen: the cluster.
@@ -108,7 +108,7 @@ def explain(seen: Seen, pod: QuotaPod) -> Explanation:
     )
 
 
-def _lines(seen: Seen, pod: QuotaPod, quota: Quota | None) -> tuple[Line, ...]:
+def _lines(seen: QuotaSnapshot, pod: QuotaPod, quota: Quota | None) -> tuple[Line, ...]:
     if quota is None:
         return ()
     ledger = seen.cluster.ledger
@@ -142,7 +142,7 @@ def _lines(seen: Seen, pod: QuotaPod, quota: Quota | None) -> tuple[Line, ...]:
     return tuple(result)
 
 
-def _obstacles(seen: Seen, pod: QuotaPod) -> Sequence[str]:
+def _obstacles(seen: QuotaSnapshot, pod: QuotaPod) -> Sequence[str]:
     """Return the reasons why the extender does not evict for a pod, with any victims."""
     settings, given = seen.plugin.reclaim, pod.json or {}
     scheduler = str((given.get("spec") or {}).get("schedulerName") or "default-scheduler")

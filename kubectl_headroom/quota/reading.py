@@ -25,13 +25,13 @@ Json = Mapping[str, Any]
 class Place:
     """Where the profile is that says how quotas are enforced."""
 
-    chosen: profiles.Chosen | None  # the profile of a file; None: the cluster's
+    chosen: profiles.SelectedProfile | None  # the profile of a file; None: the cluster's
     headroom_namespace: str  # where the scheduler's ConfigMap is
     scheduler_name: str | None  # which profile of a KubeSchedulerConfiguration
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class QuotaSnapshot:
     """The cluster at one moment."""
 
     cluster: QuotaCluster  # quotas with their charges, pods, nodes, disruption budgets
@@ -43,7 +43,7 @@ class Seen:
     unreadable: list[str] = field(default_factory=list)  # objects that could not be understood, each with the reason
 
     @classmethod
-    def empty(cls, chosen: profiles.Chosen, now: float) -> "Seen":
+    def empty(cls, chosen: profiles.SelectedProfile, now: float) -> "QuotaSnapshot":
         """A cluster without anything."""
         listed = {part.name: part.plugin for part in chosen.profile.enabled}
         plugin = listed.get(NAME)
@@ -74,7 +74,7 @@ class Seen:
             self.unreadable.append(f"{kind} {name} cannot be understood and is left out: {error}")
 
 
-async def read(api: kube.ApiServer, place: Place, clock: live.Clock | None) -> Seen:
+async def read(api: kube.ApiServer, place: Place, clock: live.Clock | None) -> QuotaSnapshot:
     """Read the cluster.
 
     Args:
@@ -86,7 +86,7 @@ async def read(api: kube.ApiServer, place: Place, clock: live.Clock | None) -> S
         CommandError: the cluster does not know quotas, or its profile cannot be used.
     """
     chosen = place.chosen or await profiles.of_cluster(api, place.headroom_namespace, place.scheduler_name)
-    snapshot = Seen.empty(chosen, (clock or await live.server_time(api))())
+    snapshot = QuotaSnapshot.empty(chosen, (clock or await live.server_time(api))())
     cluster = snapshot.cluster
 
     def put_pod(pod: Json) -> None:

@@ -15,7 +15,7 @@ notes               sentences
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from kubectl_headroom.quota.reading import Seen
+from kubectl_headroom.quota.reading import QuotaSnapshot
 from kubectl_headroom.quota.shares import QuotaShares, Share
 from kubectl_headroom.table import Cell, Column, Row
 from manager.api import amounts
@@ -78,7 +78,7 @@ def text(resource: str, amount: int) -> str:
     return amounts.memory(amount) if in_bytes and len(exact) > _LONGEST_EXACT else exact
 
 
-def as_json(seen: Seen, quotas: Iterable[QuotaShares], total: Sequence[Share]) -> dict[str, Any]:
+def as_json(seen: QuotaSnapshot, quotas: Iterable[QuotaShares], total: Sequence[Share]) -> dict[str, Any]:
     """The report for programs."""
     return {
         "kind": KIND,
@@ -98,7 +98,7 @@ def as_json(seen: Seen, quotas: Iterable[QuotaShares], total: Sequence[Share]) -
     }
 
 
-def profile(seen: Seen) -> dict[str, Any]:
+def profile(seen: QuotaSnapshot) -> dict[str, Any]:
     return {"origin": seen.origin, "enforced": seen.enforced, "maxMissing": seen.plugin.max_missing.value}
 
 

@@ -32,7 +32,7 @@ class Account:
     since: str  # when it began, RFC 3339
     age_seconds: float | None  # how long ago that is [s]
     written_seconds: float | None  # how long ago it was written [s]
-    observed: int  # for how long reports could judge [s]
+    observed: int  # for how long reports could evaluate [s]
     offered: Amount  # the amounts to publish now; None where the Node would not have the resources
     mean: Amount  # mean of what would have been published in the observed time
     too_much: Amount  # for how much of that time it was too much: seconds, in place of amounts [s]

@@ -33,7 +33,7 @@ class PodRequest:
 
     name: str  # name of the pod, where `given` is None
     given: PodFile | None  # the file with the pods
-    chosen: profiles.Chosen | None  # the profile of a file; None: the cluster's
+    chosen: profiles.SelectedProfile | None  # the profile of a file; None: the cluster's
     namespace: str | None  # namespace of the pod; None: that of the login's context
     headroom_namespace: str  # where the scheduler's ConfigMap is
     scheduler_name: str | None  # which profile of a KubeSchedulerConfiguration
@@ -48,7 +48,7 @@ async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None
     Args:
         api: the cluster.
         request: the arguments.
-        clock: the present time, by which ages are judged; None: the API server's.
+        clock: the present time, by which ages are evaluated; None: the API server's.
 
     Raises:
         CommandError: a requested object is absent or malformed.
@@ -63,7 +63,7 @@ async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None
         live.node_metrics(api, world.put_node_metric),
         api.list(kube.paths.PODS, {"fieldSelector": LIVE_PODS}, world.put_pod),
         _priority_classes(api),
-        read_kept(api, world),
+        read_watched(api, world),
     )
     if request.node is not None:
         await live.node(api, request.node)
@@ -80,7 +80,11 @@ async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None
 
 
 def show(
-    chosen: profiles.Chosen, simulations: Sequence[Simulation], notes: Sequence[str], limit: int, node: str | None
+    chosen: profiles.SelectedProfile,
+    simulations: Sequence[Simulation],
+    notes: Sequence[str],
+    limit: int,
+    node: str | None,
 ) -> None:
     """Print the simulations as tables, and below them what to keep in mind."""
     for simulation in simulations:
@@ -94,7 +98,7 @@ def show(
         outputs.line(f"- {note}")
 
 
-async def read_kept(api: kube.ApiServer, world: World) -> list[str]:
+async def read_watched(api: kube.ApiServer, world: World) -> list[str]:
     """List the kinds of objects that plugins keep an account of.
 
     Returns:
@@ -103,7 +107,7 @@ async def read_kept(api: kube.ApiServer, world: World) -> list[str]:
     notes = []
     for source in world.sources():
         try:
-            await api.list(source.path, keep=partial(world.put_kept, source))
+            await api.list(source.path, keep=partial(world.put_watched, source))
         except kube.ApiError as error:
             if not (error.not_found and source.absent_is_empty):
                 raise

@@ -26,18 +26,18 @@ from typing import Any, Final
 import numpy as np
 
 from kubectl_headroom import output as outputs
-from kubectl_headroom.simulate.profile import Chosen
+from kubectl_headroom.simulate.profile import SelectedProfile
 from kubectl_headroom.simulate.simulation import Outcome, Simulation
 
 KIND: Final = "PodSimulation"
 VERSION: Final = 1
 
 
-def text(chosen: Chosen, simulations: Sequence[Simulation], notes: Sequence[str], output: str) -> str:
+def text(chosen: SelectedProfile, simulations: Sequence[Simulation], notes: Sequence[str], output: str) -> str:
     return outputs.document(json.loads(json.dumps(as_json(chosen, simulations, notes), default=_plain)), output)
 
 
-def as_json(chosen: Chosen, simulations: Sequence[Simulation], notes: Sequence[str]) -> dict[str, Any]:
+def as_json(chosen: SelectedProfile, simulations: Sequence[Simulation], notes: Sequence[str]) -> dict[str, Any]:
     """The simulations as JSON objects; numbers of plugins may be numpy's."""
     answering = chosen.profile.answering
     return {

@@ -18,7 +18,7 @@ SCHEDULERS: Final = ("headroom-scheduler",)  # the schedulers of the chart, by d
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SelectedProfile:
     """A profile, and where it comes from."""
 
     profile: Profile  # the decoded profile
@@ -26,19 +26,19 @@ class Chosen:
     scheduler_names: tuple[str, ...] = SCHEDULERS  # the schedulers that call the extender
 
 
-def of_file(path: str, scheduler_name: str | None) -> Chosen:
+def of_file(path: str, scheduler_name: str | None) -> SelectedProfile:
     """The profile of a file.
 
     Raises:
         CommandError: it cannot be used; names every mistake.
     """
     try:
-        return Chosen(load_profile(Path(path), None, scheduler_name), path)
+        return SelectedProfile(load_profile(Path(path), None, scheduler_name), path)
     except ProfileError as error:
         raise CommandError(str(error), USAGE) from error
 
 
-async def of_cluster(api: kube.ApiServer, namespace: str, scheduler_name: str | None) -> Chosen:
+async def of_cluster(api: kube.ApiServer, namespace: str, scheduler_name: str | None) -> SelectedProfile:
     """The profile of the cluster's scheduler, with its mode.
 
     Raises:
@@ -49,16 +49,16 @@ async def of_cluster(api: kube.ApiServer, namespace: str, scheduler_name: str | 
         config_map = await live.config_map(api, namespace, CONFIG_MAP)
     except kube.ApiError as error:
         why = f"{place} may not be read ({error.message})" if error.status else str(error)
-        return Chosen(_shipped(), f"the one that ships, because {why}")
+        return SelectedProfile(_shipped(), f"the one that ships, because {why}")
     if config_map is None:
-        return Chosen(_shipped(), f"the one that ships, because there is no {place}")
+        return SelectedProfile(_shipped(), f"the one that ships, because there is no {place}")
     data = config_map.get("data") or {}
     given, text = _parsed(data.get("kube-scheduler.yaml")), data.get("profile.yaml")
     mode, names = _mode(given), _names(given)
     if text is None:
-        return Chosen(_shipped(mode), f"the one that ships, because {place} has none of its own", names)
+        return SelectedProfile(_shipped(mode), f"the one that ships, because {place} has none of its own", names)
     try:
-        return Chosen(parse_profile(text, f"The profile of {place}", mode, scheduler_name), place, names)
+        return SelectedProfile(parse_profile(text, f"The profile of {place}", mode, scheduler_name), place, names)
     except ProfileError as error:
         raise CommandError(str(error)) from error
 

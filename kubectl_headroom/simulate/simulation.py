@@ -43,10 +43,10 @@ class World:
         return cls(profile, now, ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds))
 
     def sources(self) -> list[Source]:
-        """Further kinds of objects that plugins keep an account of: to be listed, and given to `put_kept`."""
+        """Further kinds of objects that plugins keep an account of: to be listed, and given to `put_watched`."""
         return [source for kept in self.cache.plugin_states.values() for source in kept.sources()]
 
-    def put_kept(self, source: Source, item: Json) -> None:
+    def put_watched(self, source: Source, item: Json) -> None:
         self._take(source.kind.removesuffix("s"), source.put, item)
 
     def put_node(self, node: Json) -> None:

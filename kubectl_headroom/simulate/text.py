@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kubectl_headroom.simulate.document import binding
-from kubectl_headroom.simulate.profile import Chosen
+from kubectl_headroom.simulate.profile import SelectedProfile
 from kubectl_headroom.simulate.simulation import Outcome, Simulation
 from kubectl_headroom.table import Cell, Column, Row
 from manager.api import amounts
@@ -15,7 +15,7 @@ from scheduler_plugins.api import Mode
 Table = tuple[str, Sequence[Column], Sequence[Row]]  # heading, columns, rows; without columns only the heading
 
 
-def tables(chosen: Chosen, simulation: Simulation, most: int, node: str | None) -> Iterator[Table]:
+def tables(chosen: SelectedProfile, simulation: Simulation, most: int, node: str | None) -> Iterator[Table]:
     """The printed parts of a pod.
 
     Args:
@@ -39,7 +39,7 @@ def tables(chosen: Chosen, simulation: Simulation, most: int, node: str | None) 
         yield _refused(refused, most)
 
 
-def _answer(chosen: Chosen, simulation: Simulation) -> Table:
+def _answer(chosen: SelectedProfile, simulation: Simulation) -> Table:
     request, total = simulation.request, len(simulation.outcomes)
     passing = sum(not outcome.refusals for outcome in simulation.outcomes)
     band = request.band.value or "no band"
@@ -52,7 +52,7 @@ def _answer(chosen: Chosen, simulation: Simulation) -> Table:
     return "\n".join(lines), (), ()
 
 
-def _mode(chosen: Chosen, simulation: Simulation) -> str:
+def _mode(chosen: SelectedProfile, simulation: Simulation) -> str:
     answering = chosen.profile.answering
     if answering.mode is Mode.WEIGHTED:
         return "mode weighted: kube-scheduler gets every score, and adds ten times each to its own"

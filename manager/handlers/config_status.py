@@ -103,7 +103,7 @@ class ConfigStatusReporter:
             await self._event("Warning", "ColocationConfigInvalid", note)
             return
         if self._was_bad or self._applied != now.config:
-            await self._event("Normal", "ColocationConfigApplied", await self._what_applies(now))
+            await self._event("Normal", "ColocationConfigApplied", await self._in_force_text(now))
             self._was_bad, self._applied = False, now.config
         if now.entry_errors:
             note = f"disabled: {sentences(disabled_entries(now))}. {sentences(now.entry_errors)}"
@@ -111,7 +111,7 @@ class ConfigStatusReporter:
         if now.warnings:
             await self._event("Warning", "ColocationConfigWarning", sentences(now.warnings))
 
-    async def _what_applies(self, now: InForce) -> str:
+    async def _in_force_text(self, now: InForce) -> str:
         nodes, result = self._nodes(), list[tuple[str, tuple[FieldChange, ...]]]()
         compared = differences(self._applied or ColocationConfig(), now.config, nodes)
         await in_slices(compared, lambda each: each, result)

@@ -28,7 +28,7 @@ async def reconcile(run: Run, name: str) -> None:
     """
     context, cluster = run.context, run.context.cluster
     if run.leader.is_standby:
-        _stand_by(run, name)
+        _become_standby(run, name)
         return
     if not run.leader.is_leader:
         raise NotLeading("this replica does not know whether it leads")
@@ -147,7 +147,7 @@ def _withdrawn(run: Run, name: str) -> bool:
     return published is not None and publish.was_withdrawn(published.reason)
 
 
-def _stand_by(run: Run, name: str) -> None:
+def _become_standby(run: Run, name: str) -> None:
     """Another replica leads: increases have not been observed to hold, and a node that is gone leaves nothing."""
     _forget(run, name)
     if name in run.context.cluster.nodes:
@@ -161,7 +161,7 @@ def _begin_term(run: Run, name: str) -> None:
     state = run.context.node_state(name)
     if state.term != run.leader.term:
         if state.term:
-            _stand_by(run, name)
+            _become_standby(run, name)
         run.context.node_state(name).term = run.leader.term
     _resync_within(run, name, math.inf)
 

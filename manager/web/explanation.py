@@ -11,7 +11,7 @@ from headroom.runtime.token_bucket import TokenBucket
 from manager import node_metric
 from manager.context import Context
 from manager.inputs import ObservedAt
-from manager.mid.explanation.explanation import ConfigState, Explanation, Seen, explain
+from manager.mid.explanation.explanation import ConfigState, Explanation, ObservedNode, explain
 from manager.reconcile.steps.shadow import ShadowState
 
 _ANSWER_SECONDS: Final = 5.0  # how long a page waits for the API server [s]
@@ -85,7 +85,7 @@ def of_node(context: Context, metrics: NodeMetrics, name: str) -> tuple[Explanat
     ahead = now - context.steady()
     written_at = memory.publish_state.written_at if memory else None
     simulation = memory.state_of(ShadowState).simulation if memory else None
-    inputs = Seen(
+    inputs = ObservedNode(
         node,
         metric,
         list(cluster.pods_on(name)),

@@ -16,7 +16,7 @@ from manager.inputs.reading import Reader, get_path
 from manager.mid.node_filter import NodeFilter
 from manager.mid.publish import published_amounts
 from manager.web.history import WIDTH, Floats, History, Series, at, nothing
-from manager.web.state import State, judge
+from manager.web.state import State, evaluate
 
 PAUSE_SECONDS: Final = 0.25  # between two handfuls of nodes [s]
 HANDFUL: Final = 25  # Nodes that are sampled without a break: one or two milliseconds of the event loop
@@ -59,7 +59,7 @@ class Recorder:
     rows: dict[str, Row] = field(default_factory=dict)  # Node name -> the last look
     _fixed: dict[str, tuple[Any, Mapping[Series, Measured]]] = field(default_factory=dict)
 
-    def look(self, cluster: ClusterState, name: str, exclusion: NodeFilter, wall: float, steady: float) -> None:
+    def sample(self, cluster: ClusterState, name: str, exclusion: NodeFilter, wall: float, steady: float) -> None:
         """Sample a node, unless it is gone, by two clocks. [unix s, s]"""
         node = cluster.nodes.get(name)
         if node is None:
@@ -82,7 +82,7 @@ class Recorder:
                 amounts.update(_of_report(cached.report, cached.prediction_summary.peak))
         excluded = exclusion.excludes(node["metadata"]["labels"])
         publishes = any(amounts[Series.PUBLISHED][resource] for resource in Resource)
-        state, reason = judge(cached, age, excluded=excluded, publishes=publishes)
+        state, reason = evaluate(cached, age, excluded=excluded, publishes=publishes)
         warm, cold = (summary.warm, summary.cold) if summary else (None, None)
         point = _point(amounts)
         self.rows[name] = Row(name, uid, wall, state, reason, word, warm, cold, age, point)
@@ -156,7 +156,7 @@ async def record(context: Context, pause_seconds: float = PAUSE_SECONDS) -> None
         handful = max(HANDFUL, -(-len(names) // _HANDFULS_A_ROUND))
         for first in range(0, len(names), handful):
             for name in names[first : first + handful]:
-                recorder.look(cluster, name, context.settings.exclude_nodes, context.wall(), context.steady())
+                recorder.sample(cluster, name, context.settings.exclude_nodes, context.wall(), context.steady())
             if first + handful < len(names):
                 await asyncio.sleep(pause_seconds)
         recorder.finish(cluster, context.wall())

@@ -66,7 +66,7 @@ class WebhookServer:
         await self._stop()
 
     async def __call__(self, fn: Fn) -> AsyncIterator[dict[str, Any]]:
-        """Serve until cancelled; kopf gives what judges a request."""
+        """Serve until cancelled; kopf gives what evaluates a request."""
         self._fn = fn
         try:
             await self._serving.ready.wait()
@@ -135,7 +135,7 @@ class WebhookServer:
         if len(review.text or "") > _LARGEST_TEXT:
             return self._unchecked(review, "it is longer than any ConfigMap")
         try:
-            response = await self._judge(review)
+            response = await self._evaluate(review)
         except Exception:  # noqa: BLE001 - the outer runner: a bug must not reject an edit
             _LOG.exception("An edit could not be checked, which should not happen; please report it")
             return self._unchecked(review, "its check failed; please report it")
@@ -149,7 +149,7 @@ class WebhookServer:
             _LOG.info("Refused an edit of ConfigMap %s by %s, faults: %d: %s", self._name, user, len(causes), first)
         return result
 
-    async def _judge(self, review: admission.AdmissionRequest) -> Any:  # noqa: ANN401 - kopf's answer
+    async def _evaluate(self, review: admission.AdmissionRequest) -> Any:  # noqa: ANN401 - kopf's answer
         if self._fn is None:
             raise RuntimeError("the server was never started")
         return await self._fn(admission.for_kopf(review), webhook=admission.HANDLER, headers={}, sslpeer={})

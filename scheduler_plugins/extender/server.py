@@ -108,7 +108,7 @@ class Server:
             return preempt_reply(self._extender.preempt(arguments), arguments)
 
         with self._meter.request("preempt", request.received) as outcome:
-            return self._plain(parse_preemption, answer, request, outcome, "Cannot judge preemption for pod")
+            return self._plain(parse_preemption, answer, request, outcome, "Cannot evaluate preemption for pod")
 
     def _plain(
         self,

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption
-from scheduler_plugins.framework.cycle import Cycle, PluginError, alone_at_top, best, rounded
+from scheduler_plugins.framework.cycle import Cycle, PluginError, best, rounded, single_winner
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.framework.verdict import Verdict
@@ -134,7 +134,7 @@ class Extender:
             self._cache.charge(pod, arguments.names, nodes.now)
         elif len(nodes):
             (favourite,) = best(exact, 1, self._generator).tolist()
-            scores = alone_at_top(scores, favourite)
+            scores = single_winner(scores, favourite)
             self._cache.charge(pod, [nodes.names[favourite]], nodes.now)
         else:
             self._cache.charge(pod, [], nodes.now)

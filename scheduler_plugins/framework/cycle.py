@@ -101,10 +101,10 @@ class Cycle:
                 continue
             if (refusal := self._call(name, plugin, "pre_filter", pod, nodes)) is not None:
                 yield name, Verdict.all_refused(len(nodes), refusal)
-        for name, judge in self._filters:
+        for name, evaluate in self._filters:
             if name in passed_over:
                 continue
-            yield name, self._call(name, judge, "filter", pod, nodes)
+            yield name, self._call(name, evaluate, "filter", pod, nodes)
 
     def score(self, pod: PodRequest, nodes: Nodes) -> FloatArray:
         """The weighted mean of the plugins' scores, within 0 and 100, shape (N,). Without any, all are 0."""
@@ -161,7 +161,7 @@ def rounded(scores: FloatArray) -> IntArray:
     return np.floor(scores + 0.5).astype(np.int64)
 
 
-def alone_at_top(scores: IntArray, winner: int) -> IntArray:
+def single_winner(scores: IntArray, winner: int) -> IntArray:
     """Scores of which the winner's alone is the best: those that share it have one point less, within the rounding.
 
     kube-scheduler draws lots between equal scores. A draw made here tells the cycle where the pod goes, and

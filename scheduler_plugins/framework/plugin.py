@@ -81,7 +81,7 @@ class FilterPlugin(Protocol):
     """Refuses nodes."""
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        """Judge the nodes for a pod. Called once per attempt to schedule a pod, with the nodes that fit otherwise."""
+        """Evaluate the nodes for a pod, once per attempt to schedule it, with the nodes that fit otherwise."""
 
 
 @runtime_checkable

@@ -128,8 +128,8 @@ def sentence(over: QuotaExceeded) -> str:
     """
     name, quota = over.resource, over.quota
     parts = [f"{'used by all quotas' if over.total else 'used'} {quantity(name, over.used)}"]
-    if over.leaving:
-        parts[0] += f" - leaving {quantity(name, over.leaving)}"
+    if over.terminating:
+        parts[0] += f" - terminating {quantity(name, over.terminating)}"
     if over.unconfirmed:
         parts.append(f"possibly admitted before a restart {quantity(name, over.unconfirmed)}")
     if over.claimed:

@@ -133,7 +133,7 @@ class LoadAware(LoadAwareArguments):
         if pod.of_daemon_set or not len(rows := np.flatnonzero(self._is_undecided(pod, nodes))):
             return Verdict.all_pass(len(nodes), refusals(self.resources))
         refused = np.full(len(nodes), PASSES, np.int64)
-        refused[rows] = self._judge(self._account(pod, nodes if len(rows) == len(nodes) else nodes.take(rows)))
+        refused[rows] = self._evaluate(self._account(pod, nodes if len(rows) == len(nodes) else nodes.take(rows)))
         return Verdict(refused, refusals(self.resources))
 
     def _is_undecided(self, pod: PodRequest, nodes: Nodes) -> BoolArray:
@@ -145,7 +145,7 @@ class LoadAware(LoadAwareArguments):
         over: BoolArray = np.any(load > table["ceiling"], axis=1)
         return over | self.expired(table, nodes.now) if self.filter_expired_node_metrics else over
 
-    def _judge(self, account: Account) -> IntArray:
+    def _evaluate(self, account: Account) -> IntArray:
         """Indices into the refusals, shape (N,)."""
         refused = np.full(len(account.checked), PASSES, np.int64)
         exceeds = account.checked & ~account.expired & account.over.any(axis=1)

@@ -28,7 +28,7 @@ _DEFAULT_EXPIRATION: Final = 180
 
 @dataclass(frozen=True, slots=True)
 class Aggregated:
-    """Judge by a statistic over a window instead of the plain usage."""
+    """Evaluate by a statistic over a window instead of the plain usage."""
 
     usage_thresholds: Mapping[str, int] | None = field(default=None, metadata=_PERCENT)
     """Usage in percent of allocatable above which a node is refused, per resource; replaces `usageThresholds`."""
@@ -90,7 +90,7 @@ class LoadAwareArguments:
     allow_customize_estimation: bool = False
     """True if annotations of a pod may replace the factors and seconds."""
     aggregated: Aggregated | None = None
-    """Judge by a statistic over a window instead of the plain usage."""
+    """Evaluate by a statistic over a window instead of the plain usage."""
     supported_resources: tuple[str, ...] | None = None
     """Resources that only node annotations name, beside those of all maps here."""
     use_prediction: bool = False

@@ -16,7 +16,7 @@ _GIBIBYTE: Final = 2**30
 
 
 class Group(IntEnum):
-    """Which of the exclusive groups of thresholds judges a pod on a node."""
+    """Which of the exclusive groups of thresholds evaluates a pod on a node."""
 
     USAGE = 0  # `usageThresholds`, against the usage of the node
     AGGREGATED = 1  # `aggregated.usageThresholds`, against a statistic over a window
@@ -42,9 +42,9 @@ class Group(IntEnum):
 class Account:
     """The numbers of the filter for one pod."""
 
-    by_prod: BoolArray  # where the Prod group judges, shape (N,)
-    aggregated: BoolArray  # where the aggregated group judges, shape (N,)
-    by_peak: BoolArray  # where the usage group judges by the predicted peak, shape (N,)
+    by_prod: BoolArray  # where the Prod group evaluates, shape (N,)
+    aggregated: BoolArray  # where the aggregated group evaluates, shape (N,)
+    by_peak: BoolArray  # where the usage group evaluates by the predicted peak, shape (N,)
     limit: IntArray  # the thresholds, shape (N, R); 0: not checked. [%]
     load: IntArray  # usage with estimates, including the pod's, shape (N, R). [per resource of the load rules]
     percent: IntArray  # the same in percent of allocatable, shape (N, R)

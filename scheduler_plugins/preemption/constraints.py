@@ -86,7 +86,7 @@ def pod_constraints(pod: QuotaPod, with_anti_affinity: Iterable[QuotaPod], names
 
 
 def kinds_beyond_model(spec: Json) -> frozenset[str]:
-    """The same without names: pods of which it is the same are judged alike."""
+    """The same without names: pods of which it is the same are evaluated alike."""
     return frozenset(name.partition(" (")[2] or name for name in beyond_model(spec))
 
 

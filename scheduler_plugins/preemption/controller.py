@@ -189,7 +189,7 @@ class Controller:
         """Return the key of a pod's decision; for an unreadable pod, the pod itself."""
         try:
             return self._equivalence_class.of(pod)
-        except Exception:  # noqa: BLE001 - as the next one: it is judged alone, and that says why it cannot be
+        except Exception:  # noqa: BLE001 - as the next one: it is evaluated alone, and that says why it cannot be
             return pod.uid
 
     def _decided(self, pod: QuotaPod, blocked_nodes: AbstractSet[str]) -> Decision | Undecided:
@@ -199,10 +199,10 @@ class Controller:
         )
         try:
             return self._evaluator(pod, now, nodes)
-        except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not stop the others
+        except Exception as error:  # noqa: BLE001 - one pod that cannot be evaluated must not stop the others
             if pod.uid not in self._undecided:
                 _LOG.warning("Pod %s: no victims; it cannot be evaluated: %s", pod.key, error)
-            return Undecided(f"it cannot be judged: {error}", {})
+            return Undecided(f"it cannot be evaluated: {error}", {})
 
     def _record_no_victims(self, pod: QuotaPod, found: Undecided) -> None:
         steady, known = self._clocks.monotonic(), self._undecided.get(pod.uid)

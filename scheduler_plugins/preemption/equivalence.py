@@ -12,7 +12,7 @@ from typing import Final
 from crds import names
 from headroom.cluster import selector
 from scheduler_plugins.preemption.constraints import kinds_beyond_model
-from scheduler_plugins.preemption.pending import is_about_room, refusal_of
+from scheduler_plugins.preemption.pending import is_about_resources, refusal_of
 from scheduler_plugins.quota.affinity import AffinityTerm
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
@@ -69,7 +69,7 @@ class EquivalenceClass:
             frozenset(pod.charge.items()),
             json.dumps([spec.get(name) for name in _CONSTRAINTS], sort_keys=True),
             kinds_beyond_model(spec),
-            is_about_room(refusal_of(item)),
+            is_about_resources(refusal_of(item)),
             (
                 request.estimate,
                 request.window,

@@ -10,7 +10,7 @@ from typing import Final
 from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.preemption.fit import FitModel
 from scheduler_plugins.preemption.metrics import PreemptionMetrics
-from scheduler_plugins.preemption.pending import is_about_room, refusal_of
+from scheduler_plugins.preemption.pending import is_about_resources, refusal_of
 from scheduler_plugins.preemption.plugin_verdicts import PluginVerdicts
 from scheduler_plugins.preemption.selection.context import PreemptionContext
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided, decide
@@ -48,7 +48,7 @@ class Evaluator:
         """
         if self.cluster.ledger.quota(pod.namespace) is None:
             return Undecided("its namespace no longer has a quota", {})
-        if self._only_its_own_may_leave(pod, now):
+        if self._preempts_own_namespace_only(pod, now):
             return Undecided(OWN_MAX, {})
         spec = (pod.json or {}).get("spec") or {}
         if (size := len(json.dumps([spec.get(name) for name in _CONSTRAINTS]))) > _LONGEST_CONSTRAINTS:
@@ -60,7 +60,7 @@ class Evaluator:
             fit = FitModel(pod, self.cluster, self.cluster.nominations(now))
             beyond = fit.unmodelled
             # Each eviction changes where pods run: there kube-scheduler's reason for resources alone is not enough.
-            if beyond and (fit.pod_constraints or not is_about_room(refusal_of(pod.json or {}))):
+            if beyond and (fit.pod_constraints or not is_about_resources(refusal_of(pod.json or {}))):
                 return Undecided(f"where it fits is for kube-scheduler alone to say: it has {', '.join(beyond)}", {})
             plugin_verdicts = PluginVerdicts(
                 self.cache, self.others, self.cluster, pod, held, now, self.cluster.nodes if nodes is None else nodes
@@ -86,7 +86,7 @@ class Evaluator:
         finally:
             self.metrics.decision_seconds.observe(time.perf_counter() - started)
 
-    def _only_its_own_may_leave(self, pod: QuotaPod, now: float) -> bool:
+    def _preempts_own_namespace_only(self, pod: QuotaPod, now: float) -> bool:
         """Return whether only pods of its own namespace could be victims, by its max, and none has a lower priority.
 
         No node is evaluated then. While pods terminate for others this does not hold.
@@ -109,6 +109,6 @@ class Evaluator:
         return {name: amount for name, amount in zip(self.cache.rules.resources, relief, strict=True) if amount}
 
 
-def as_asked(pod: QuotaPod) -> QuotaPod:
+def as_requested(pod: QuotaPod) -> QuotaPod:
     """A pod as it was before anything was held for it: to decide about it once more."""
     return replace(pod, hold=None, nominated="")

@@ -64,8 +64,8 @@ class FitModel:
         if reason := self._mismatch(node):
             return reason
         coming = self._comes_to(node)
-        reason = self._no_room(node, without, coming)
-        return self._no_room(node, without, _NOTHING_COMES) if reason is None and coming.pods else reason
+        reason = self._misfit(node, without, coming)
+        return self._misfit(node, without, _NOTHING_COMES) if reason is None and coming.pods else reason
 
     def unresolvable(self, node: str) -> str | None:
         """Return why the pod would not fit a node after any eviction; None: it might."""
@@ -118,7 +118,7 @@ class FitModel:
             self._coming[name] = _Coming(requests, tuple(pods))
         return self._coming[name]
 
-    def _no_room(self, name: str, without: AbstractSet[str], coming: "_Coming") -> str | None:
+    def _misfit(self, name: str, without: AbstractSet[str], coming: "_Coming") -> str | None:
         """Return which ports or resources are taken, in the order of kube-scheduler's filters."""
         there = self._cluster.on_node(name)
         if self._pod.host_ports:

@@ -48,11 +48,11 @@ def answer(
         if (across and not reclaiming) or ineligible(pod, cluster, now) is not None:
             return {}
     fit = FitModel(pod, cluster, cluster.nominations(now))
-    judged = not fit.unmodelled
+    evaluated = not fit.unmodelled
     answered: dict[str, Candidate] = {}
     for node, victims in proposed.items():
         chosen = _as_proposed(context, node, victims)
-        if chosen is None and judged and node in cluster.nodes:
+        if chosen is None and evaluated and node in cluster.nodes:
             result = select_victims(context, node, fit.misfit)
             chosen = result if isinstance(result, Candidate) and result.admitted else None
         if chosen is not None and not _is_protected(context, chosen, budgets_rule):

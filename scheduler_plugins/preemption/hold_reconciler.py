@@ -12,7 +12,7 @@ from headroom.cluster.pod import workload_key
 from headroom.kube import ApiError, ApiUnavailable
 from headroom.runtime.backoff import Backoff
 from scheduler_plugins.preemption import events, hold_writer
-from scheduler_plugins.preemption.evaluator import Evaluator, as_asked
+from scheduler_plugins.preemption.evaluator import Evaluator, as_requested
 from scheduler_plugins.preemption.events import named
 from scheduler_plugins.preemption.eviction import Evicted, Evictor, Outcome, grace_of
 from scheduler_plugins.preemption.eviction_backoff import WorkloadBackoff
@@ -106,10 +106,10 @@ class HoldReconciler:
 
     async def hold(self, pod: QuotaPod, decision: Decision) -> bool:
         """Store the victims in a hold; return whether that succeeded."""
-        leaving = [victim for victim in decision.victims if not victim.terminating]
-        graces = await asyncio.gather(*(grace_of(self.evictor.api, victim) for victim in leaving))
+        terminating = [victim for victim in decision.victims if not victim.terminating]
+        graces = await asyncio.gather(*(grace_of(self.evictor.api, victim) for victim in terminating))
         limits = [grace for grace in graces if grace is not None]
-        if len(limits) < len(leaving):
+        if len(limits) < len(terminating):
             return False  # a pod has changed meanwhile
         longest = max(limits, default=0.0)
         attempt = 1
@@ -180,8 +180,8 @@ class HoldReconciler:
     async def _evict(self, pod: QuotaPod, hold: Hold, staying: Sequence[QuotaPod]) -> None:
         untouched = len(staying) == len(hold.victims)
         try:
-            decision = self.evaluator(as_asked(pod), self.evictor.clocks.wall(), [hold.node], hold)
-        except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not stop the others
+            decision = self.evaluator(as_requested(pod), self.evictor.clocks.wall(), [hold.node], hold)
+        except Exception as error:  # noqa: BLE001 - one pod that cannot be evaluated must not stop the others
             self._not_taken(pod.uid, error)
             return
         right = {victim.uid for victim in decision.victims} if isinstance(decision, Decision) else set()
@@ -192,14 +192,14 @@ class HoldReconciler:
             why = "kube-scheduler evicts for it itself" if preempted else "the cluster has changed"
             await self._withdraw(pod, hold, why)
             return
-        leaving = [victim for victim in staying if victim.uid in right]
-        if not isinstance(decision, Decision) or not leaving:
+        terminating = [victim for victim in staying if victim.uid in right]
+        if not isinstance(decision, Decision) or not terminating:
             _LOG.debug("Pod %s: no further eviction for now: %s", pod.key, decision)
             return
-        if not await self._as_known(pod, leaving):
+        if not await self._as_known(pod, terminating):
             _LOG.debug("Pod %s: no eviction yet, pod or quota changed", pod.key)
             return
-        for victim in sorted(leaving, key=self._is_unprotected):  # who may be refused comes first
+        for victim in sorted(terminating, key=self._is_unprotected):  # who may be refused comes first
             if not self.evictor.allows():
                 return
             why, _ = self._begun.get(pod.uid, (decision.arithmetic, 0.0))
@@ -208,7 +208,7 @@ class HoldReconciler:
                 await self._refused(pod, hold, victim, outcome, untouched=untouched)
                 return
             untouched = False
-            self._leaves(victim)
+            self._mark_terminating(victim)
             workload = workload_key(pod.json or {})
             if outcome.result is Evicted.EVICTED and workload is not None:
                 self._workloads.freed_resources(pod.uid, workload, self.monotonic())
@@ -216,17 +216,17 @@ class HoldReconciler:
     def _is_unprotected(self, victim: QuotaPod) -> bool:
         return not any(budget_is_about(budget, victim) for budget in self._cluster.budgets)
 
-    def _leaves(self, victim: QuotaPod) -> None:
-        """Know at once that a pod is leaving, unless the watch knows better already."""
+    def _mark_terminating(self, victim: QuotaPod) -> None:
+        """Know at once that a pod is terminating, unless the watch knows better already."""
         if self._cluster.pods.get(victim.uid) is victim:
             self._cluster.place(replace(victim, terminating=True))
 
-    async def _as_known(self, pod: QuotaPod, leaving: Sequence[QuotaPod]) -> bool:
+    async def _as_known(self, pod: QuotaPod, terminating: Sequence[QuotaPod]) -> bool:
         """Return whether the pod still needs the resources, and the quotas are unchanged: read again."""
         api = self.evictor.api
         if await hold_writer.waiting(api, pod) is None:
             return False
-        for namespace in dict.fromkeys([pod.namespace, *(victim.namespace for victim in leaving)]):
+        for namespace in dict.fromkeys([pod.namespace, *(victim.namespace for victim in terminating)]):
             try:
                 items, _ = await api.list(_QUOTAS.format(namespace))
             except ApiError as error:
@@ -282,7 +282,7 @@ class HoldReconciler:
     def _is_taken(self, pod: QuotaPod) -> bool:
         """Return whether a pod of higher priority has taken the reserved resources: further pods would be evicted."""
         try:
-            return isinstance(self.evaluator(as_asked(pod), self.evictor.clocks.wall(), held=pod.hold), Decision)
+            return isinstance(self.evaluator(as_requested(pod), self.evictor.clocks.wall(), held=pod.hold), Decision)
         except Exception:  # noqa: BLE001 - it is requeued as if the resources were free
             return False
 

@@ -83,7 +83,7 @@ def refusal_of(pod: Json) -> str:
     )
 
 
-def is_about_room(refusal: str) -> bool:
+def is_about_resources(refusal: str) -> bool:
     """Return whether a pod was refused only for reasons that are evaluated here, too, by kube-scheduler's message.
 
     "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable. preemption: ..."

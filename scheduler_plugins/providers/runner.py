@@ -157,14 +157,14 @@ class Runner:
         counts = {"matched": match.matched, "missing": len(match.missing), "unknown": len(match.unknown)}
         for state, count in counts.items():
             self._metrics.nodes.labels(*labels, state).set(count)
-        self._tell("answers" if match.matched or not self._cache.nodes else f"answers, but {match.sentence()}")
+        self._log_change("answers" if match.matched or not self._cache.nodes else f"answers, but {match.sentence()}")
 
     def _fail(self, why: str) -> None:
         self._failures += 1
         self._error = why
-        self._tell(f"gives nothing: {why}")
+        self._log_change(f"gives nothing: {why}")
 
-    def _tell(self, what: str) -> None:
+    def _log_change(self, what: str) -> None:
         """Log changes, once."""
         if what != self._logged:
             level = logging.INFO if what == "answers" else logging.WARNING

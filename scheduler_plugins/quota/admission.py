@@ -8,7 +8,7 @@ from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.nominations import Nomination, Nominations
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
-from scheduler_plugins.quota.unconfirmed import NONE_UNCONFIRMED, NOTHING_BESIDE, UnconfirmedReservations
+from scheduler_plugins.quota.unconfirmed import NONE_BESIDE, NONE_UNCONFIRMED, UnconfirmedReservations
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class QuotaExceeded:
     total: bool  # whether it is the sum of all min that is exceeded; else it is max
     used: int  # the charge of the namespace or, with `total`, of all with a quota
     unconfirmed: int  # the charge of pods that an earlier run may have admitted
-    leaving: int  # the part of pods that were evicted for those with a claim
+    terminating: int  # the part of pods that were evicted for those with a claim
     claimed: int  # what further pods have a claim to
     requested: int  # by the pod
     bound: int  # what would be exceeded
@@ -54,7 +54,7 @@ def demands(pod: QuotaPod, ledger: QuotaLedger, nominations: Iterable[Nomination
     return used, plus(used, used_by_others)
 
 
-def leaving(pod: QuotaPod, ledger: QuotaLedger, nominations: Nominations) -> tuple[Amounts, Amounts]:
+def terminating_charge(pod: QuotaPod, ledger: QuotaLedger, nominations: Nominations) -> tuple[Amounts, Amounts]:
     """Return the charge of pods that were evicted for claims which `demands` counts: in a namespace, and in all.
 
     Such a claim replaces their charge. Counting both would block the pod that they were evicted for.
@@ -101,9 +101,9 @@ def refusal(
     if (charged := ledger.charge_of(pod.uid)) is not None:
         used = minus(used, charged.amounts) if charged.namespace == pod.namespace else used
         total_used = minus(total_used, charged.amounts) if ledger.quota(charged.namespace) else total_used
-    beside = unconfirmed.beside(pod.uid, pod.namespace, ledger) if unconfirmed else NOTHING_BESIDE
+    beside = unconfirmed.beside(pod.uid, pod.namespace, ledger) if unconfirmed else NONE_BESIDE
     own, everything = demands(pod, ledger, nominations)
-    gone, total_gone = leaving(pod, ledger, nominations) if nominations.with_victims else (NOTHING, NOTHING)
+    gone, total_gone = terminating_charge(pod, ledger, nominations) if nominations.with_victims else (NOTHING, NOTHING)
     of_max = _Account(used, beside.own, gone, own, quota.max)
     of_min = _Account(total_used, beside.total, total_gone, everything, ledger.total_min)
     for account, compare, total in ((of_max, over_max_with, False), (of_min, aggregated_over_min_with, True)):
@@ -117,7 +117,7 @@ def refusal(
                     total=total,
                     used=usage.used.get(over[0], 0),
                     unconfirmed=usage.unconfirmed.get(over[0], 0),
-                    leaving=usage.gone.get(over[0], 0),
+                    terminating=usage.gone.get(over[0], 0),
                     claimed=usage.demand.get(over[0], 0) - requested,
                     requested=requested,
                     bound=usage.bound.get(over[0], 0),

@@ -48,7 +48,7 @@ class PreemptionGrants:
             victims = grant.victims.get(node, ())
             _put(self._acted_on, replace(grant, victims={node: victims}, why={}))
 
-    def leaving(self, uid: str, there: Mapping[str, QuotaPod], now: float) -> bool:
+    def terminating(self, uid: str, there: Mapping[str, QuotaPod], now: float) -> bool:
         """Return whether an allowed victim of a pod is terminating already.
 
         kube-scheduler itself forgets it where they are no less important: it then takes the pod's nomination away.

@@ -99,5 +99,5 @@ def _within(amount: int, used: Amounts, bound: Amounts, name: str, missing: int)
     return min(amount, max(0, bound.get(name, missing) - used.get(name, 0)))
 
 
-NOTHING_BESIDE: Final = UnconfirmedUsage(NOTHING, NOTHING, {})  # without unconfirmed pods
+NONE_BESIDE: Final = UnconfirmedUsage(NOTHING, NOTHING, {})  # without unconfirmed pods
 NONE_UNCONFIRMED: Final = UnconfirmedReservations()  # empty, and stays empty

@@ -42,7 +42,7 @@ class PodFacts(Protocol):
         """
 
     def alike(self, facts: Any) -> Hashable:  # noqa: ANN401 - what `facts` made
-        """The part of it that is the same for pods that are judged alike."""
+        """The part of it that is the same for pods that are evaluated alike."""
 
 
 class Accounts:
@@ -80,7 +80,7 @@ class Accounts:
         return {name: _guarded(name, plugin.facts, pod) for name, plugin in self._curious.items()}
 
     def alike(self, facts: Mapping[str, Any]) -> tuple[Hashable, ...]:
-        """The part of such facts that is the same for pods that are judged alike."""
+        """The part of such facts that is the same for pods that are evaluated alike."""
         return tuple(plugin.alike(facts[name]) for name, plugin in self._curious.items() if name in facts)
 
     def flat(self, amounts: Mapping[str, Vector]) -> Vector:

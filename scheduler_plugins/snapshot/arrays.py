@@ -71,7 +71,7 @@ class Nodes:
     accounts: Mapping[str, slice]  # which columns of the sums belong to a plugin, by its name
     plugin_states: Mapping[str, PluginState]
     """The plugins' states of the whole cluster, by their names: the present ones, not copies."""
-    now: float  # the time to judge ages by. [unix s]
+    now: float  # the time to evaluate ages by. [unix s]
 
     def __len__(self) -> int:
         return len(self.names)

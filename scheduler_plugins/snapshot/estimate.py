@@ -66,7 +66,9 @@ def estimate_pod(pod: Mapping[str, Any], rules: LoadRules) -> dict[str, int]:
 def _estimates(pod: Mapping[str, Any], band: PriorityBand, factors: Mapping[str, int]) -> dict[str, int]:
     requests, limits = pod_requests(pod), pod_limits(pod)
     return {
-        name: max(_estimate(actual, requests, limits, factor) for actual in _asked_as(name, band, requests, limits))
+        name: max(
+            _estimate(actual, requests, limits, factor) for actual in _requested_resource(name, band, requests, limits)
+        )
         for name, factor in factors.items()
     }
 
@@ -80,8 +82,8 @@ def estimate_vector(pod: Mapping[str, Any], rules: LoadRules) -> Vector:
     """
     spec = in_effect(pod, Resize.SET_ASIDE).get("spec") or {}
     requested = {
-        "containers": [_asked(container) for container in spec.get("containers") or ()],
-        "initContainers": [_asked(container) for container in spec.get("initContainers") or ()],
+        "containers": [_requests(container) for container in spec.get("containers") or ()],
+        "initContainers": [_requests(container) for container in spec.get("initContainers") or ()],
         "resources": spec.get("resources"),
         "overhead": spec.get("overhead"),
     }
@@ -89,7 +91,7 @@ def estimate_vector(pod: Mapping[str, Any], rules: LoadRules) -> Vector:
     return _remembered((rules, priority_class(pod), json.dumps(requested), annotation))
 
 
-def _asked(container: Mapping[str, Any]) -> Mapping[str, Any]:
+def _requests(container: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"resources": container.get("resources"), "restartPolicy": container.get("restartPolicy")}
 
 
@@ -106,7 +108,7 @@ _remembered: Final[BoundedCache[tuple[LoadRules, PriorityBand, str, str | None],
 )
 
 
-def _asked_as(
+def _requested_resource(
     resource: str, band: PriorityBand, requests: Mapping[str, Fraction], limits: Mapping[str, Fraction]
 ) -> tuple[str, ...]:
     """The names of a resource in a pod's requests."""

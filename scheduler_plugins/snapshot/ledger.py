@@ -115,7 +115,7 @@ class NodeLedger:
     def measured(self, aggregation: tuple[str, float] | None = None) -> tuple[bool, ...]:
         """Return the resources of which the node's usage is known, as `load` counts it.
 
-        Koordinator judges by estimates where a whole aggregation is missing; one that lacks a resource says nothing of
+        Koordinator uses estimates where a whole aggregation is missing; one that lacks a resource says nothing of
         that resource.
         """
         plain, base = self._base(None), self._base(aggregation)

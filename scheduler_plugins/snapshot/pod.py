@@ -89,7 +89,7 @@ class PodRequest:
     """Numbers that plugins wanted to know of it, by plugin name."""
     facts: Mapping[str, Any] = field(default_factory=lambda: NO_FACTS)
     """Further facts of the pending pod for plugins, by plugin name."""
-    alike: tuple[Hashable, ...] = ()  # the part of these facts that is the same for pods that are judged alike
+    alike: tuple[Hashable, ...] = ()  # the part of these facts that is the same for pods that are evaluated alike
 
     @property
     def prod(self) -> bool:

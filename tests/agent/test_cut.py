@@ -47,7 +47,7 @@ def _assert_same(left: Trainer, right: Trainer, *, index: bool = True) -> None:
     result, expected = left.checkpoints(), right.checkpoints()
     names = SUMS if index else SUMS - {"training/roster"}
     assert {name: result[name] for name in names} == {name: expected[name] for name in names}
-    entities = list(unpack(result["training/roster"])[0]["everyone"]["members"])
+    entities = list(unpack(result["training/roster"])[0]["series"]["members"])
     for metric, history in left.histories.items():
         ours, theirs = history.windows, right.histories[metric].windows
         np.testing.assert_array_equal(ours.held, theirs.held)

@@ -133,11 +133,11 @@ def test_killed_api_server_is_waited_for(stage: Stage) -> None:
     eventually(lambda: stage.metric("samples_total") > samples, "measuring goes on")
     eventually(lambda: stage.metric('reports_total{kind="full",result="failed"}') >= tries + 3, "more tries")
     assert _times_said(stage, "cannot report", said) == 1
-    again = _times_said(stage, "are taken again")
+    again = _times_said(stage, "reporting recovered")
     back = time.time()
     stage.cluster.apiserver.start()
     eventually(lambda: stage.reported_at("updateTime") >= int(back), "a full report")
-    eventually(lambda: _times_said(stage, "are taken again", again) == 1, "the end is said")
+    eventually(lambda: _times_said(stage, "reporting recovered", again) == 1, "the end is said")
     eventually(lambda: stage.metric("report_lag_seconds") == 0, "reports are on time")
 
 

@@ -259,12 +259,12 @@ def _case(text: str) -> dict[str, str]:
     return {"text": text, "nanos": f"{int(exact * 10**9)}n"}
 
 
-async def _judge(kubeconfig: str, texts: Sequence[str]) -> None:
+async def _evaluate(kubeconfig: str, texts: Sequence[str]) -> None:
     """Let the server compare each text with the value that we give it; it refuses the object where we differ."""
     body = {
         "apiVersion": f"{GROUP}/v1",
         "kind": "Quantities",
-        "metadata": {"name": "judged"},
+        "metadata": {"name": "evaluated"},
         "spec": {"cases": [_case(text) for text in texts]},
     }
     async with kube.ApiServer(kube.connect(kubeconfig), user_agent="headroom-tests") as api:
@@ -280,7 +280,7 @@ async def _install(kubeconfig: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def judge(cluster: "Cluster") -> str:
+def evaluate(cluster: "Cluster") -> str:
     """A kubeconfig of a server with the kind whose validation compares quantities."""
     asyncio.run(_install(str(cluster.kubeconfig)))
     return str(cluster.kubeconfig)
@@ -288,9 +288,9 @@ def judge(cluster: "Cluster") -> str:
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts=st.lists(st.one_of(quantities, near_misses), min_size=30, max_size=100))
-def test_values_match_api_server(judge: str, texts: list[str]) -> None:
+def test_values_match_api_server(evaluate: str, texts: list[str]) -> None:
     """The API server takes the same texts for quantities as we do, with the same exact values."""
-    asyncio.run(_judge(judge, texts))
+    asyncio.run(_evaluate(evaluate, texts))
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])

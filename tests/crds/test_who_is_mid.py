@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent.pods import pod_ref
 from crds.names import LABEL_PRIORITY_CLASS, MID_CPU, MID_MEMORY
 from crds.priority import PriorityBand
-from kubectl_headroom.pod.inputs import PodSeen
+from kubectl_headroom.pod.inputs import PodSnapshot
 from kubectl_headroom.top.pods import pod_rows
 from manager.inputs import PodInputs
 from manager.mid.explanation.node_metric import Amount
@@ -40,7 +40,7 @@ def _pod(*containers: dict[str, str], init: tuple[dict[str, str], ...] = ()) -> 
     }
 
 
-def _judged(pod: dict[str, Any]) -> dict[str, bool]:
+def _evaluated(pod: dict[str, Any]) -> dict[str, bool]:
     """Return whether each part takes the pod for one that requested Mid resources."""
     facts, request = PodInputs.from_object(pod), PodRequest.from_json(pod, LoadRules())
     return {
@@ -50,7 +50,7 @@ def _judged(pod: dict[str, Any]) -> dict[str, bool]:
         "manager: eviction": facts.mid is not None,
         "scheduler": request.requests_mid,
         "scheduler: MidResources": holds_mid(request),
-        "explain pod": PodSeen(pod, NOW).is_mid,
+        "explain pod": PodSnapshot(pod, NOW).is_mid,
     }
 
 
@@ -58,7 +58,7 @@ def _judged(pod: dict[str, Any]) -> dict[str, bool]:
 def test_all_parts_agree(containers: list[dict[str, str]], init: list[dict[str, str]]) -> None:
     """A pod that requests more than 0 of a Mid resource is Mid for every part; with 0 for none."""
     requests_mid = any(AMOUNTS[amount] for entry in (*containers, *init) for amount in entry.values())
-    assert _judged(_pod(*containers, init=tuple(init))) == dict.fromkeys(_judged(_pod({})), requests_mid)
+    assert _evaluated(_pod(*containers, init=tuple(init))) == dict.fromkeys(_evaluated(_pod({})), requests_mid)
 
 
 @pytest.mark.parametrize("zero", ["0", "0m", "0Gi"])
@@ -68,11 +68,11 @@ def test_zero_keeps_prod_requests(zero: str) -> None:
     facts = PodInputs.from_object(pod)
     assert (facts.above_mid, facts.requests.cpu) == (True, 4000)
     (row,) = pod_rows([pod], [], NOW)
-    assert row.requested == PodSeen(pod, NOW).requested == Amount(4000, 8 * 2**30)
+    assert row.requested == PodSnapshot(pod, NOW).requested == Amount(4000, 8 * 2**30)
 
 
 def test_memory_alone_is_shown() -> None:
     """A pod that requests Mid memory alone shows Mid resources, too."""
     pod = _pod({MID_MEMORY: "1Ki"})
     (row,) = pod_rows([pod], [], NOW)
-    assert row.requested == PodSeen(pod, NOW).requested == Amount(0, 1024)
+    assert row.requested == PodSnapshot(pod, NOW).requested == Amount(0, 1024)

@@ -7,7 +7,7 @@ from tests.monitoring import dashboards
 
 NOTHING_TO_SHOW: Final[Mapping[str, str]] = {
     "headroom_agent_failures_total": "no step of an agent fails",
-    "headroom_agent_prediction_": "predictions are judged five minutes and a day after they were made",
+    "headroom_agent_prediction_": "predictions are evaluated five minutes and a day after they were made",
     "headroom_agent_last_checkpoint_timestamp_seconds": "the first checkpoint is saved after the story",
     "headroom_manager_mid_degraded": "whether a node publishes nothing depends on the end of the story",
     "headroom_manager_mid_evictions_": "no pod is evicted",

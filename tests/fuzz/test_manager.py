@@ -59,16 +59,16 @@ def served(config: ColocationConfig) -> None:
 @fuzz(given=TEXTS | st.lists(objects(*CONFIG["nodeConfigs"]), max_size=5))
 def test_config_is_followed_or_refused_with_a_sentence_for_each_fault(given: str | list[Json]) -> None:
     text = given if isinstance(given, str) else json.dumps({"enable": True, "nodeConfigs": given})
-    judged = parse_config(text)
-    findings = (*judged.errors, *judged.entry_errors, *judged.warnings, *judged.hints)
+    evaluated = parse_config(text)
+    findings = (*evaluated.errors, *evaluated.entry_errors, *evaluated.warnings, *evaluated.hints)
     assert all(finding.message for finding in findings)
     are_lines(*map(str, findings))
-    assert (judged.config is None) == bool(judged.errors)
-    if judged.config is not None:
-        if not isinstance(given, str):  # entries are judged by themselves: none refuses the text
-            assert len(judged.config.node_configs or ()) == len(given)
-        served(judged.config)
-        assert parse_config(json.dumps(to_json(judged.config))).errors == ()
+    assert (evaluated.config is None) == bool(evaluated.errors)
+    if evaluated.config is not None:
+        if not isinstance(given, str):  # entries are evaluated by themselves: none refuses the text
+            assert len(evaluated.config.node_configs or ()) == len(given)
+        served(evaluated.config)
+        assert parse_config(json.dumps(to_json(evaluated.config))).errors == ()
 
 
 @fuzz(text=TEXTS, before=TEXTS | st.none(), present=st.booleans())
@@ -91,8 +91,8 @@ def test_labels_and_annotations_apply_whole_or_not_at_all(labels: dict[str, str]
     view = effective_strategy(config, labels, annotations)
     usable(view)
     if len(view.findings) > len(plain.findings) and not any(RATIO_LABELS.keys() & labels.keys()):
-        judged = parse_strategy(annotations[names.ANNOTATION_COLOCATION_STRATEGY])
-        assert judged.strategy is not None or view.strategy == plain.strategy
+        evaluated = parse_strategy(annotations[names.ANNOTATION_COLOCATION_STRATEGY])
+        assert evaluated.strategy is not None or view.strategy == plain.strategy
 
 
 FIELDS = st.fixed_dictionaries(

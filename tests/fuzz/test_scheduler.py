@@ -127,7 +127,7 @@ def malformed_object(data: st.DataObject, malformed: str) -> tuple[str, Json]:
 @pytest.mark.parametrize("malformed", MALFORMED)
 @fuzz(data=st.data())
 def test_cache_takes_an_object_or_keeps_the_last_good_one(malformed: str, data: st.DataObject) -> None:
-    """Whatever an object changes to, pods are judged and charged rightly; nothing is left when it is gone."""
+    """Whatever an object changes to, pods are evaluated and charged rightly; nothing is left when it is gone."""
     kind, item = malformed_object(data, malformed)
     scheduler = sound_scheduler()
     answers, charged = scheduler.answers(), dict(scheduler.quotas.pods)

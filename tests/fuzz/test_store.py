@@ -61,7 +61,7 @@ def test_chunk_has_a_number_for_each_time_or_is_damaged(data: bytes, fields: int
 
 @fuzz(
     data=hurt(CHECKPOINT, *Trainer().checkpoints().values()) | st.binary(),
-    forged=objects({"everyone": EVERYONE, "trained_until": 1.5}) | any_json(),
+    forged=objects({"series": EVERYONE, "trained_until": 1.5}) | any_json(),
 )
 def test_checkpoint_comes_back_or_is_damaged(data: bytes, forged: Json) -> None:
     """A list of who was learned that is whole, and makes no sense, is refused, too."""

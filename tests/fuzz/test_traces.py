@@ -24,7 +24,7 @@ def files(draw: st.DrawFn) -> tuple[str, dict[str, bytes]]:
     return layout, sound | {hit: draw(text | st.binary())}
 
 
-def can_be_judged(found: list[Trace] | None) -> None:
+def can_be_evaluated(found: list[Trace] | None) -> None:
     """Numbers where a series is, and only amounts."""
     for trace in found or ():
         assert np.isfinite(trace.times).all()
@@ -50,4 +50,4 @@ def test_folder_is_read_or_refused_by_its_name(folder: Path, given: tuple[str, d
         (folder / name).write_bytes(content)
     options = Options(pods=(str(folder / "pods.json"),)) if layout == "kubectl" else Options()
     result = answer_or_refusal(lambda: read("trace", [str(folder)], options, lambda *_: None), TraceError, str(folder))
-    can_be_judged(result)
+    can_be_evaluated(result)

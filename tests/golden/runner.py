@@ -52,7 +52,7 @@ class FileReport:
 
 
 def run_file(path: Path) -> FileReport:
-    """Judge every vector of a file; a file that is no list of vectors is one failure."""
+    """Evaluate every vector of a file; a file that is no list of vectors is one failure."""
     try:
         vectors = json.loads(path.read_text(encoding="utf-8"))
         wrong = "" if isinstance(vectors, list) else f"it must be a list of vectors, and is {type(vectors).__name__}"
@@ -60,10 +60,10 @@ def run_file(path: Path) -> FileReport:
         wrong = f"it cannot be read: {error}"
     if wrong:
         return FileReport(path.name, (Judgement(path.name, Outcome.FAILED, wrong),))
-    return FileReport(path.name, tuple(judge(path.stem, vector) for vector in vectors))
+    return FileReport(path.name, tuple(evaluate(path.stem, vector) for vector in vectors))
 
 
-def judge(family: str, vector: Any) -> Judgement:  # noqa: ANN401 - a file may hold anything
+def evaluate(family: str, vector: Any) -> Judgement:  # noqa: ANN401 - a file may hold anything
     if not (isinstance(vector, Mapping) and isinstance(vector.get("input"), Mapping) and "expected" in vector):
         return Judgement(str(vector)[:60], Outcome.FAILED, "it has no input and expected")
     name, operation = str(vector.get("name")), str(vector["input"].get("op"))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.golden.__main__ import VECTORS, main
 from tests.golden.results import Amount, Exact, difference
-from tests.golden.runner import HERE, Outcome, judge, run_file
+from tests.golden.runner import HERE, Outcome, evaluate, run_file
 
 EMPTY: dict[str, Any] = {
     "name": "empty",
@@ -75,7 +75,7 @@ def _expecting(expected: Any) -> dict[str, Any]:  # noqa: ANN401 - anything may 
 )
 def test_outcomes(family: str, vector: Any, outcome: Outcome) -> None:  # noqa: ANN401
     """A wrong result fails, and so does a malformed vector; one without an adapter is counted apart."""
-    assert judge(family, vector).outcome is outcome
+    assert evaluate(family, vector).outcome is outcome
 
 
 def test_deviation_is_asserted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_deviation_is_asserted(monkeypatch: pytest.MonkeyPatch) -> None:
     for ours, outcome in ((EMPTY["expected"], Outcome.DEVIATION), ({"error": True}, Outcome.FAILED)):
         recorded = {"name": "empty", "operation": "sequence", "reason": "why", "ours": ours}
         monkeypatch.setattr("tests.golden.runner._DEVIATIONS", {("histogram", "empty"): recorded})
-        assert judge("histogram", wrong).outcome is outcome
+        assert evaluate("histogram", wrong).outcome is outcome
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from headroom.kube import paths
 from kubectl_headroom import live
 from kubectl_headroom.config.file import ConfigFile
 from kubectl_headroom.explain.what_if import what_if
-from manager.mid.explanation.explanation import Explanation, Seen, config_state, explain
+from manager.mid.explanation.explanation import Explanation, ObservedNode, config_state, explain
 from manager.mid.explanation.lease import Lease
 from manager.mid.node_filter import NodeFilter
 from tests.kubectl_headroom.quota_site import put
@@ -70,7 +70,7 @@ def explained(
     if config is not None:
         config_map["data"]["colocation-config"] = config
     metric = next((entry for entry in recorded("nodeMetrics") if entry["metadata"]["name"] == name), None)
-    observed = Seen(
+    observed = ObservedNode(
         named("nodes", name) if node is None else node,
         metric if node_metric is _AS_RECORDED else node_metric,
         [*(pod for pod in recorded("pods") if pod["spec"].get("nodeName") == name), *pods],

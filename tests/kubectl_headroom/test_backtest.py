@@ -116,7 +116,7 @@ def test_json_has_every_result(folder: Path, capsys: pytest.CaptureFixture[str])
     assert savings[0] > savings[3]  # what lies further ahead leaves less
 
 
-def test_all_policies_are_judged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_policies_are_evaluated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--policies all has every model that needs no other, and the default; more can be added."""
     words: list[str | Path] = ["--policies", "all", "--policy", COMBINED, "-o", "json"]
     document = json.loads(run(capsys, "--trace", folder, *words))
@@ -126,7 +126,7 @@ def test_all_policies_are_judged(folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_policy_of_a_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file is judged by its name, and does as the same policy on the command line."""
+    """A file is evaluated by its name, and does as the same policy on the command line."""
     file = tmp_path / "bold.json"
     file.write_text('{"model": "recent-max", "parameters": {"windowDays": 2}, "safetyMarginPercent": 0}')
     words: list[str | Path] = ["--policy-file", file, "--policy", "recent-max:windowDays=2,margin=0", "-o", "json"]
@@ -162,8 +162,8 @@ def test_series_come_and_go(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "Series come and go on 2 machines (mean life 2h, 3 slots each, seed 0)." in run(capsys, *words)
 
 
-def test_pods_are_judged_where_they_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Pods of an export are judged on their own nodes: no seed; --machines packs them at random."""
+def test_pods_are_evaluated_where_they_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pods of an export are evaluated on their own nodes: no seed; --machines packs them at random."""
     columns = "uid,node,pod,workload,class,cpu_request_millicores,cpu_limit_millicores,mem_request_mib,mem_limit_mib\n"
     for node, pods in (("n1", {"a": 200, "b": 100}), ("n2", {"c": 500})):
         write(tmp_path / node / "cpu_millicores.csv", "\n".join([f"ts,{','.join(pods)}", *steady(48, *pods.values())]))

@@ -10,7 +10,7 @@ import yaml
 from crds.names import MID_CPU, MID_MEMORY
 from kubectl_headroom import live
 from kubectl_headroom.errors import CommandError
-from kubectl_headroom.pod.inputs import History, PodSeen, State
+from kubectl_headroom.pod.inputs import History, PodSnapshot, State
 from tests.kubectl_headroom import recording
 from tests.kubectl_headroom.quota_site import GPU, cluster, explain_pod, gpus, machine, put, quota, story
 from tests.scheduler_plugins.objects import NOW, Json, at, pod
@@ -231,7 +231,7 @@ async def test_best_nodes_alone(capsys: pytest.CaptureFixture[str]) -> None:
     nodes = [machine(f"n{number}", 4) for number in range(9)]
     api = cluster(*nodes, quota("a", {GPU: 9}), gpus("a", "p", 1, "n8"))
     await explain_pod(api, "a", "p")
-    assert "judge them now (3 more with -o wide)" in capsys.readouterr().out
+    assert "evaluate them now (3 more with -o wide)" in capsys.readouterr().out
     await explain_pod(api, "a", "p", "wide")
     shown = capsys.readouterr().out.partition("Nodes, as")[2]
     assert {line.split()[1] for line in shown.splitlines()[2:]} == {f"n{number}" for number in range(9)}
@@ -255,7 +255,7 @@ async def test_unknown_pod() -> None:
 )
 def test_states(changes: Json, state: State) -> None:
     """A pod's state follows from its node, its phase, and its deletion timestamp."""
-    assert PodSeen(changes, NOW).state is state
+    assert PodSnapshot(changes, NOW).state is state
 
 
 def test_history_as_far_as_told() -> None:
@@ -266,7 +266,7 @@ def test_history_as_far_as_told() -> None:
     def history(**pods: Any) -> History:  # noqa: ANN401 - `status.prediction.pods`
         metric["status"]["prediction"]["pods"] = pods
         node = recording.explained("web-1", node_metric=metric)
-        return PodSeen(search, recording.NOW, node).history
+        return PodSnapshot(search, recording.NOW, node).history
 
     assert history(warm=1, cold=1, coldNames=["shop/search"]) is History.COLD
     assert history(warm=1, cold=1, coldNames=["shop/cart"]) is History.WARM
@@ -276,5 +276,5 @@ def test_history_as_far_as_told() -> None:
 def test_mid_amounts() -> None:
     """A Mid pod's requests are its Mid resources."""
     made = pod("m", {MID_CPU: "3000", MID_MEMORY: "4Gi"}, node="n")
-    observed = PodSeen(made, datetime.now().astimezone().timestamp())
+    observed = PodSnapshot(made, datetime.now().astimezone().timestamp())
     assert (observed.is_mid, observed.requested.cpu_milli, observed.requested.memory_bytes) == (True, 3000, 4 * 2**30)

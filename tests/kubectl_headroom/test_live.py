@@ -109,7 +109,7 @@ def _verbs(cluster: Cluster) -> set[str]:
 
 
 def test_acting_as_somebody(live: Cluster) -> None:
-    """--as is judged as that user: one without rights is refused by name, one in a group with all rights is not."""
+    """--as is evaluated as that user: one without rights is refused by name, one in a group with all rights is not."""
     refused = run(live, "top", "--as", "jane")
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
     assert 'User "jane" cannot list' in refused.stderr

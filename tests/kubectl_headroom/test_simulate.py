@@ -266,7 +266,7 @@ async def test_quotas_are_simulated(written: str, capsys: pytest.CaptureFixture[
 
 
 async def test_pod_itself_is_not_charged(capsys: pytest.CaptureFixture[str]) -> None:
-    """A pod of the cluster that fills its quota is judged as if it did not: it passes."""
+    """A pod of the cluster that fills its quota is evaluated as if it did not: it passes."""
     quota = {
         "metadata": {"name": "team", "namespace": "default", "uid": "q"},
         "spec": {"min": {"cpu": "12", "memory": "100Gi"}},

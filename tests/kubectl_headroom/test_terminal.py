@@ -150,7 +150,7 @@ async def _watch(out: io.StringIO, output: str, answers: list[str | Exception]) 
             raise Enough
 
     with pytest.raises(Enough):
-        await watching.again_and_again(API, ask, 7, output, out, pause)
+        await watching.watch_loop(API, ask, 7, output, out, pause)
 
 
 async def test_watching_a_pipe() -> None:

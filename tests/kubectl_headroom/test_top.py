@@ -107,7 +107,7 @@ def test_json_has_units() -> None:
 
 
 class Cluster:
-    """An API server with the recorded objects, which judges `pool=web` alone."""
+    """An API server with the recorded objects, which evaluates `pool=web` alone."""
 
     server_time = staticmethod(time.time)
 

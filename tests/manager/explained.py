@@ -9,7 +9,7 @@ from headroom.kube import paths
 from manager import node_metric
 from manager.context import Context, Run
 from manager.inputs import NodeReport, ObservedAt
-from manager.mid.explanation.explanation import ConfigState, Explanation, Seen, explain
+from manager.mid.explanation.explanation import ConfigState, Explanation, ObservedNode, explain
 from manager.mid.explanation.next_action import Action
 from manager.reconcile.steps import ReconcileResult
 from manager.write_rate_limiter import WriteRateLimiter
@@ -65,7 +65,7 @@ def explanation_of(run: Run, name: str) -> Explanation | None:
         return None
     ahead = context.wall() - context.steady()
     written_at = context.node_state(name).publish_state.written_at
-    observed = Seen(
+    observed = ObservedNode(
         node,
         metric,
         list(cluster.pods_on(name)),

@@ -226,7 +226,7 @@ AHEAD = report(age=-3600)
         (of(report(mid=None, age=100)), None, 800),
         (of(report(age=901, prediction_age=900)), "ReportExpired", None),
         (of(report(age=10, prediction_age=901)), "PredictionExpired", None),
-        (of(AHEAD), None, 900),  # a clock that is ahead is judged by when we saw it
+        (of(AHEAD), None, 900),  # a clock that is ahead is evaluated by when we saw it
         (of(AHEAD, observed_at=ObservedAt(NOW - 1, NOW)), None, 899),
         (of(AHEAD, observed_at=ObservedAt(NOW - 901, NOW)), "ReportExpired", None),
         (of(None), "NoReport", None),

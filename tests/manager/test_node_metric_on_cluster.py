@@ -287,7 +287,7 @@ def _in_force() -> list[Json]:
 
     @settings(max_examples=TRIES, derandomize=True, database=None)
     @given(cluster=_strategy(), entry=_strategy(), annotation=_strategy())
-    def judge(cluster: Json, entry: Json, annotation: Json) -> None:
+    def evaluate(cluster: Json, entry: Json, annotation: Json) -> None:
         text = json.dumps({**cluster, "nodeConfigs": [{"nodeSelector": {"matchLabels": {"a": "b"}}, **entry}]})
         # A text that is refused may have been accepted by an older version: its valid parts are in force then.
         config = at_start(text, present=True, last_good=text).config
@@ -297,7 +297,7 @@ def _in_force() -> list[Json]:
             body = node_metric.manifest("accepted", "0f7b5cd5-2f3a-44b2-9d4e-3c3a0a5f7c11", effective.strategy)
             result.setdefault(json.dumps(body["spec"], sort_keys=True), body)
 
-    judge()
+    evaluate()
     return list(result.values())
 
 

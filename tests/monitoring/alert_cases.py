@@ -18,7 +18,7 @@ class Case:
 ON_NODE: Final = {"node": "n1"}
 _ACCURACY: Final = '{node="n1",class="prod",resource="cpu",horizon="24h"}'
 _EXCEEDED: Final = f"headroom_agent_prediction_exceeded_ratio{_ACCURACY}"
-_JUDGED: Final = f"headroom_agent_prediction_judged{_ACCURACY}"
+_JUDGED: Final = f"headroom_agent_prediction_evaluated{_ACCURACY}"
 _EXCESS: Final = f"headroom_agent_prediction_excess_max_ratio{_ACCURACY}"
 _NODES: Final = 'headroom_manager_known_objects{kind="Node"}'
 

@@ -38,7 +38,7 @@ def test_rounding_is_upstreams(used: str, threshold: int, *, passes: bool) -> No
     assert world.reasons(TINY) == [None if passes else CPU]
 
 
-def test_missing_memory_is_not_judged() -> None:
+def test_missing_memory_is_not_evaluated() -> None:
     metric = node_metric(cpu="60")
     del metric["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"]
     full = pod("there", {"memory": "99Gi"}, limits={"memory": "99Gi"}, node="n", priority=9500)
@@ -215,7 +215,7 @@ def test_refusal_is_not_cured_by_eviction() -> None:
     assert not verdict.passes[0]
 
 
-def test_each_node_is_judged_by_itself() -> None:
+def test_each_node_is_evaluated_by_itself() -> None:
     world = World().put(*(node(name) for name in "abc"), node_metric("b", cpu="90"))
     world.put(node_metric("a", cpu="10"), node_metric("c", memory="99Gi"))
     assert world.reasons(TINY, "a", "b", "c") == [None, CPU, MEMORY]

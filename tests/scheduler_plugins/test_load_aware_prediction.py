@@ -1,4 +1,4 @@
-"""LoadAwareScheduling with usePrediction: nodes are judged by what they are predicted to use at most."""
+"""LoadAwareScheduling with usePrediction: nodes are evaluated by what they are predicted to use at most."""
 
 import json
 from collections.abc import Mapping

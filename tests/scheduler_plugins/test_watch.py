@@ -193,7 +193,7 @@ def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[st
     ],
 )
 async def test_one_pod_stops_reclaim_at_no_step(part: type, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A more important pod that waits, too, cannot be judged, whatever that raises."""
+    """A more important pod that waits, too, cannot be evaluated, whatever that raises."""
     play, texts = Play(), list[str]()
     play.wait("b", "b0", 2, priority=100)
     play.watch()

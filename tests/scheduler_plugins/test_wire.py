@@ -30,7 +30,7 @@ def _body(**keys: object) -> bytes:
     ("body", "names"),
     [
         (_body(), ["a", "b"]),
-        (_body(NodeNames=["a", "b", "a"]), ["a", "b"]),  # a name that is sent twice is judged once
+        (_body(NodeNames=["a", "b", "a"]), ["a", "b"]),  # a name that is sent twice is evaluated once
         (_body(NodeNames=[], Nodes={"items": [node("a"), node("b")]}), []),  # names count beside Nodes
         (_body(NodeNames=["b"], Nodes={"items": [node("a"), node("b")]}), ["b"]),
         (json.dumps({"Pod": pod(), "NodeNames": ["a"], "Future": 1}).encode(), ["a"]),  # an absent key is one of null

@@ -1,1 +1,1 @@
-"""Measurements beside their budgets and references. Nothing here passes or fails: the reader judges."""
+"""Measurements beside their budgets and references. Nothing here passes or fails: the reader evaluates."""

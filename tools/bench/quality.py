@@ -1,4 +1,4 @@
-"""Quality of the predictions: the default policy and every model, on recorded usage, judged as by `backtest`."""
+"""Quality of the predictions: the default policy and every model, on recorded usage, evaluated as by `backtest`."""
 
 import resource
 import time
@@ -42,7 +42,7 @@ HEAD: Final = ("resource", "policy", "violation, mean [%]", "p50", "p90", "sever
 
 
 def measure(*, quick: bool = False) -> Iterator[Item]:
-    """Judge the default policy on packings of three sizes, and every model on the finest of them."""
+    """Evaluate the default policy on packings of three sizes, and every model on the finest of them."""
     chosen = policies.parse([DEFAULT, KOORDINATOR])
     if not quick:
         chosen = policies.parse([policies.ALL, KOORDINATOR])
@@ -54,13 +54,15 @@ def measure(*, quick: bool = False) -> Iterator[Item]:
             trace = replace(trace, times=trace.times[:steps], usage=trace.usage[:steps])  # noqa: PLW2901 - shorter
         for machines in (2,) if quick else (40, 10, 5):
             finest = machines in (2, 40)
-            judged = chosen if finest else policies.parse([DEFAULT, KOORDINATOR])
-            results, seconds = _judged(trace, judged, machines, SEEDS[:1] if quick else SEEDS)
+            evaluated = chosen if finest else policies.parse([DEFAULT, KOORDINATOR])
+            results, seconds = _evaluated(trace, evaluated, machines, SEEDS[:1] if quick else SEEDS)
             yield from _rows(results, machines)
             if finest:
                 every += results
-                what = f"backtest of {trace.resource}, {machines} machines, {len(judged)} policies: time of each seed"
-                budget = SPEED_BUDGET if len(judged) >= POLICIES else NONE
+                what = (
+                    f"backtest of {trace.resource}, {machines} machines, {len(evaluated)} policies: time of each seed"
+                )
+                budget = SPEED_BUDGET if len(evaluated) >= POLICIES else NONE
                 yield Row(what, f"{seconds:.0f} s of processor", budget, value=seconds)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     yield Row("backtest, both resources in memory: RSS at its peak", f"{peak:.0f} MiB")
@@ -69,7 +71,7 @@ def measure(*, quick: bool = False) -> Iterator[Item]:
     yield Table(title, [HEAD, *([line.resource, f"`{line.policy}`", *_figures(line)] for line in lines)])
 
 
-def _judged(
+def _evaluated(
     trace: Trace, chosen: Sequence[NamedPolicy], machines: int, seeds: Sequence[int]
 ) -> tuple[list[Result], float]:
     """Return results pooled over the seeds, and the processor's time of one of them. [s]"""

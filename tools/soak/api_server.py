@@ -34,7 +34,7 @@ GAP_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class Seen:
+class Observations:
     """The observations, restart after restart."""
 
     restarts: int = 0  # how many there were
@@ -57,7 +57,7 @@ def _quietly(probe: Callable[[], bool]) -> bool:
         return False
 
 
-def outage(loop: Loop, seen: Seen, chance: random.Random) -> None:
+def outage(loop: Loop, seen: Observations, chance: random.Random) -> None:
     """Run one of them, with its preparation and its checks.
 
     Raises:
@@ -112,7 +112,7 @@ def _wanted(loop: Loop, back: float) -> Iterator[tuple[str, Callable[[], bool]]]
 def trial(progress: Progress) -> None:
     """Restart an API server below everything."""
     seed = progress.seed
-    chance, observed, problem = random.Random(seed), Seen(), ""  # noqa: S311 - no secret
+    chance, observed, problem = random.Random(seed), Observations(), ""  # noqa: S311 - no secret
     progress.log(f"starting the cluster; seed {seed}")
     with Loop.open() as loop:
         try:
@@ -139,10 +139,10 @@ def trial(progress: Progress) -> None:
     progress.check(
         f"agents measure on: no gap above {GAP_SECONDS:.0f} s", result, passed=max(gaps.values()) <= GAP_SECONDS
     )
-    _judge_growth(progress, observed)
+    _check_growth(progress, observed)
 
 
-def _gap(loop: Loop, node: str, seen: Seen) -> float:
+def _gap(loop: Loop, node: str, seen: Observations) -> float:
     """The longest time without a sample of a node's CPU, from before the first outage until after the last. [s]"""
     if not seen.outages:
         return 0.0
@@ -151,11 +151,11 @@ def _gap(loop: Loop, node: str, seen: Seen) -> float:
     return float(np.diff(times).max()) if len(times) > 1 else float("inf")
 
 
-def _judge_growth(progress: Progress, seen: Seen) -> None:
+def _check_growth(progress: Progress, seen: Observations) -> None:
     for name, values in seen.memory.items():
         trend = Trend.of(range(len(values[SETTLED:])), values[SETTLED:])
         if trend is None:
-            progress.log(f"too few restarts to judge whether the memory of the {name} grows with them")
+            progress.log(f"too few restarts to evaluate whether the memory of the {name} grows with them")
             continue
         claim = f"memory of the {name} does not grow with restarts: at most {MIB_A_RESTART:g} MiB each"
         progress.check(claim, f"{trend.slope:+.2f} ({trend.level:.0f})", passed=trend.slope <= MIB_A_RESTART)

@@ -46,7 +46,7 @@ def trial(progress: Progress) -> None:
                 _watch(progress, process, begun)
             finally:
                 _end(process)
-        judge(progress, results, process.returncode)
+        evaluate(progress, results, process.returncode)
 
 
 def files() -> list[str]:
@@ -76,7 +76,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.kill()
 
 
-def judge(progress: Progress, results: Path, code: int) -> None:
+def evaluate(progress: Progress, results: Path, code: int) -> None:
     """Check by pytest's JUnit file whether all properties hold, and all were tried.
 
     Args:

@@ -30,7 +30,7 @@ FINE_SECONDS, TRIAL_SECONDS, TRIAL_STEP = 1800, 4 * 3600, 60
 SPARE = 0.8  # the share of the time that is planned for: other work may begin on this machine
 LOOK_DAYS = 2
 """Every so many simulated days it is seen whether the rest still fits, and if not, ticks are further apart from there
-on, but not in the judged days, which must be alike."""
+on, but not in the evaluated days, which must be alike."""
 REPORTING_SECONDS = 3600  # reports are made in the first hour of each day: they cost several times what a tick does
 LAST_SHARE = 0.9
 """Share of the time after which no other tick is made: the part after the restart costs as much as some days."""
@@ -57,7 +57,7 @@ class Sizes:
         self.database.append(database)
         return f"day {day:3.0f}: RSS {rss:6.1f} MiB, database {database:5.1f} MiB"
 
-    def judge(self, progress: Progress, settled: float) -> None:
+    def evaluate(self, progress: Progress, settled: float) -> None:
         """Check that both are flat once everything that is kept for some days is full, and within their bounds.
 
         Args:
@@ -148,7 +148,7 @@ def trial(progress: Progress) -> None:
             second, *reached, problem = process.submit(restarted, database, second, month.workload).result()
         progress.log(f"after a restart: {sizes.see(second / DAY, *reached)}")
         failing.append(problem)
-    sizes.judge(progress, settled)
+    sizes.evaluate(progress, settled)
     problems = ", ".join(filter(None, failing))
     progress.check("no step of the agent fails", problems or "none did", passed=not problems)
 

@@ -1,4 +1,4 @@
-"""A run as a history for its judge: what watches saw, in the API server's order, and the audit log's evictions."""
+"""A run as a history for its evaluate: what watches saw, in the API server's order, and the audit log's evictions."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedWrite:
     """A version of an object."""
 
     version: int  # of the whole cluster: a later write of any kind has a higher one
@@ -38,7 +38,7 @@ class Record:
 
     cluster: Cluster
     lease: str  # path of a collection that has this Lease alone
-    seen: list[Seen] = field(default_factory=list)  # in the order of arrival
+    seen: list[ObservedWrite] = field(default_factory=list)  # in the order of arrival
     broken: list[str] = field(default_factory=list)  # watches that ended
     pods: dict[str, Json] = field(default_factory=dict)  # those that there are, by namespace and name
     holder: str = ""  # the last holder of the Lease
@@ -71,7 +71,7 @@ class Record:
             self.broken.append(f"the watch of {path}: {why}")
 
     def _take(self, kind: str, obj: Json, *, gone: bool) -> None:
-        self.seen.append(Seen(int(obj["metadata"]["resourceVersion"]), time.time(), kind, obj, gone))
+        self.seen.append(ObservedWrite(int(obj["metadata"]["resourceVersion"]), time.time(), kind, obj, gone))
         if kind == "lease":
             self.holder = _holder(obj) or self.holder
         elif kind == "pod" and gone:
@@ -90,7 +90,7 @@ def _holder(lease: Json) -> str:
     return str((lease.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
 
 
-def history(seen: Iterable[Seen]) -> Iterator[Event]:
+def history(seen: Iterable[ObservedWrite]) -> Iterator[Event]:
     """Yield the events in the API server's order."""
     nodes, over, holder = dict[str, str](), set[str](), ""
     for record in sorted(seen, key=lambda entry: entry.version):

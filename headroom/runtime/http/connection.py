@@ -127,7 +127,7 @@ class Connection(asyncio.Protocol):
             pass  # the request is answered as HTTP, and the connection closes after it
         except httptools.HttpParserError as error:
             self._refused = self._refused or _Refused(400, f"this is not HTTP: {error}")
-        self._judge_size()
+        self._check_size()
         if self._refused is not None:
             self._next()
         elif self._waiting:
@@ -253,7 +253,7 @@ class Connection(asyncio.Protocol):
         self._size += count
         self._shared.buffered += count
 
-    def _judge_size(self) -> None:
+    def _check_size(self) -> None:
         if not self._begun:
             self._shared.buffered -= self._size
             self._size = 0

@@ -55,7 +55,7 @@ def answer(pages: Pages, request: Request) -> Reply | Awaitable[Reply]:
     """
     page = _find(pages, "GET" if request.method == "HEAD" else request.method, request.path)
     if page is None:
-        return _nowhere(pages, request)
+        return _not_found(pages, request)
     try:
         made = page(request)
     except Exception as error:  # noqa: BLE001 - the outer runner of pages
@@ -78,7 +78,7 @@ def _find(pages: Pages, method: str, path: str) -> Page | None:
     return page
 
 
-def _nowhere(pages: Pages, request: Request) -> Reply:
+def _not_found(pages: Pages, request: Request) -> Reply:
     allowed = sorted({method for method, _ in pages if _find(pages, method, request.path)})
     if not allowed:
         return Reply.text("there is no such page\n", 404)

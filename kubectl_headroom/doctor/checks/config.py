@@ -14,7 +14,7 @@ from manager.api import on_nodes, review
 
 
 def check(cluster: Cluster) -> Iterator[Finding]:
-    """The ConfigMap as the manager judges it."""
+    """The ConfigMap as the manager evaluates it."""
     called = cluster.config_name
     place = f"ConfigMap {cluster.namespace}/{called}"
     if cluster.get(CONFIG_MAPS, called) is None:

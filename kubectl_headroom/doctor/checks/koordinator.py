@@ -44,7 +44,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
     yield from about(Severity.INFO, components, "Koordinator's {names} runs beside Headroom, and may.", docs=_PAGE)
     for permission, webhook in zip((may.VALIDATING, may.MUTATING), may.KOORDINATOR_WEBHOOKS, strict=True):
         if (cluster.get(permission, webhook) or {}).get("webhooks"):
-            message = f"{webhook} is registered: it judges pods, quotas and the same config by its own rules."
+            message = f"{webhook} is registered: it evaluates pods, quotas and the same config by its own rules."
             yield info(f"Koordinator's webhook {message}", docs=_PAGE)
     writers = _other_writers(cluster)
     if writers and _KOORDLET not in namespaces:

@@ -24,7 +24,7 @@ Json = Mapping[str, Any]
 
 
 async def check(cluster: Cluster) -> AsyncIterator[Finding]:
-    """Return whether an edit of the config is judged before it is stored."""
+    """Return whether an edit of the config is evaluated before it is stored."""
     if manager_state.flag(cluster.workload(MANAGER), "--webhook-listen") is None:
         yield info(
             "The admission webhook is off: a wrong colocation config is stored, and reported in events.",
@@ -34,7 +34,7 @@ async def check(cluster: Cluster) -> AsyncIterator[Finding]:
     result = (cluster.get(VALIDATING, WEBHOOK) or {}).get("webhooks")
     if not result:
         message = (
-            f"There is no ValidatingWebhookConfiguration {WEBHOOK}, so no edit of the colocation config is judged."
+            f"There is no ValidatingWebhookConfiguration {WEBHOOK}, so no edit of the colocation config is evaluated."
         )
         yield warning(message, upgrade(cluster))
         return

@@ -34,8 +34,8 @@ def of(facts: NodeInputs, result: Result, strategy: ColocationStrategy, pods: Se
         return None
     settings = EvictionSettings.of(strategy)
     here = [pod for pod in pods if pod.node == facts.name and pod.holds_mid]
-    leaving = (pod.mid_requests for pod in here if pod.mid is not None and pod.mid.terminating)
-    proof = shortage(facts, result, (), total(leaving))
+    terminating = (pod.mid_requests for pod in here if pod.mid is not None and pod.mid.terminating)
+    proof = shortage(facts, result, (), total(terminating))
     short = proof.short if proof else Amounts()
     unproven = unproven_deficit(facts, result, proof)
     return Eviction(

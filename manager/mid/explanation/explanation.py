@@ -41,7 +41,7 @@ class ConfigState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedNode:
     """The live objects about one node."""
 
     node: Json
@@ -62,7 +62,7 @@ class Explanation:
     """Everything about one node's Mid resources."""
 
     node: str
-    seen: Seen
+    seen: ObservedNode
     config: ConfigState
     strategy: EffectiveStrategy  # the strategy in force on this node, and where each value comes from
     facts: NodeInputs  # of the formula
@@ -107,7 +107,7 @@ class Explanation:
         return str(next(ready, {}).get("message") or "")
 
 
-def explain(seen: Seen, config: ConfigState, what_if: WhatIf | None = None) -> Explanation:
+def explain(seen: ObservedNode, config: ConfigState, what_if: WhatIf | None = None) -> Explanation:
     """Gather the explanation of one node; with a what-if, `before` has the current state."""
     if what_if is None:
         return _explain(seen, config, None)
@@ -119,7 +119,7 @@ def explain(seen: Seen, config: ConfigState, what_if: WhatIf | None = None) -> E
     return replace(_explain(seen, tried, what_if), before=before)
 
 
-def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explanation:
+def _explain(seen: ObservedNode, config: ConfigState, what_if: WhatIf | None) -> Explanation:
     metadata, node_metric = seen.node["metadata"], _of_this_node(seen)
     above = (SOURCE, what_if.strategy) if what_if and what_if.strategy else None
     view = effective_strategy(config.in_force.config, metadata.get("labels"), metadata.get("annotations"), above)
@@ -156,7 +156,7 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
     )
 
 
-def _of_this_node(seen: Seen) -> Json | None:
+def _of_this_node(seen: ObservedNode) -> Json | None:
     """The NodeMetric, unless it is about a machine of the same name that is gone: the manager has no use for that."""
     managed = ManagedFields.from_object(seen.node_metric or {})
     return None if managed.belongs_to_other_node(str(seen.node["metadata"].get("uid", ""))) else seen.node_metric

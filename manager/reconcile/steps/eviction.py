@@ -56,7 +56,7 @@ class NodeEvictionState:
         self.tombstones, self.timer, self.last_reconciled = Tombstones(), ShortageTimer(), None
         self.unproven, self.reported_unproven = ShortageTimer(), ()
 
-    def is_leaving(self, pod: PodInputs) -> bool:
+    def is_terminating(self, pod: PodInputs) -> bool:
         return pod.uid in self.evicting or (pod.mid is not None and pod.mid.terminating)
 
     def observe(
@@ -69,7 +69,10 @@ class NodeEvictionState:
         self.refused = {uid: each for uid, each in self.refused.items() if uid in pods}
         if not pods:
             return None
-        inputs, evicting = reconciled.inputs, total(pod.mid_requests for pod in pods.values() if self.is_leaving(pod))
+        inputs, evicting = (
+            reconciled.inputs,
+            total(pod.mid_requests for pod in pods.values() if self.is_terminating(pod)),
+        )
         ages = [age for age in (inputs.report_age, inputs.prediction_age) if age is not None]
         left = self.tombstones.still_reported(now - max(ages, default=0.0), window_seconds)
         return shortage(inputs, reconciled.result, left, evicting)
@@ -163,7 +166,7 @@ class _EvictionPass:
             state.reported_unproven = ()
         elif lasting and why != state.reported_unproven and self._may_report():
             state.reported_unproven = why
-            staying = [pod for pod in self.pods.values() if not state.is_leaving(pod)]
+            staying = [pod for pod in self.pods.values() if not state.is_terminating(pod)]
             note = text.unproven(lasting, why, select_victims(staying, lasting, lambda _: "").victims)
             await self._event("MidEvictionWithheld", note)
 
@@ -260,7 +263,7 @@ class _EvictionPass:
             self._cluster.backoff.evicted(pod.mid.workload, pod.mid.created, context.steady(), context.wall())
 
     def _choose(self) -> Selection:
-        candidates = [pod for pod in self.pods.values() if not self.state.is_leaving(pod)]
+        candidates = [pod for pod in self.pods.values() if not self.state.is_terminating(pod)]
         selection = select_victims(candidates, self.seen.short, self._spare)
         self._skipped |= {(pod.uid, "kept") for pod, _ in selection.spared if pod.mid and pod.mid.kept}
         return selection

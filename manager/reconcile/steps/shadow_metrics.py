@@ -27,7 +27,7 @@ class ShadowMetrics:
             "too_much": gauge("too_much_seconds", "For how long that was too much [s]", *each),
             "worst": gauge("worst_excess", "By how much at worst [milli-cores, bytes]", *each),
         }
-        self._observed = gauge("observed_seconds", "For how long reports could judge [s]", "node")
+        self._observed = gauge("observed_seconds", "For how long reports could evaluate [s]", "node")
         self._nodes = gauge("nodes", "Nodes in shadow mode")
         self._of_all = {
             "published": gauge(

@@ -96,7 +96,7 @@ function figure(subject, resource, plot) {
       svg("text", { class: `x ${tick === 0 ? "first" : tick === 4 ? "last" : "middle"}`, x: x(end * tick / 4), y: BOX.bottom + 20 }, ago)];
   });
   const cursor = svg("line", { class: "cursor", y1: BOX.top, y2: BOX.bottom, visibility: "hidden" });
-  const words = LINES.filter(([key]) => last[key] !== null).map(([key, name]) => `${name} ${amount(resource, last[key])}`).join(", ") || "nothing is known yet";
+  const words = LINES.filter(([key]) => last[key] !== null).map(([key, name]) => `${name} ${amount(resource, last[key])}`).join(", ") || "no data yet";
   const picture = svg("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", tabindex: 0, "aria-label": `${title} of ${subject}. Last: ${words}.` },
     svg("g", { "aria-hidden": "true" }, grid), drawn, cursor);
   const at = el("time", { class: "at", "aria-hidden": "true" });
@@ -180,21 +180,21 @@ function nodeList(overview, list) {
   const pages = list.pages > 1 && el("nav", { class: "pages", "aria-label": "Pages of the list" }, turn("first", 1), turn("previous", list.page - 1),
     el("span", { "aria-current": "page" }, `page ${list.page} of ${list.pages}`), turn("next", list.page + 1), turn("last", list.pages));
   const counted = list.found === overview.nodes ? `${overview.nodes}` : `${list.found} of ${overview.nodes}`;
-  const body = list.nodes.length ? table("list", `Nodes: ${counted}`, heads, list.nodes.map(listed)) : el("p", {}, "No node is like that.");
+  const body = list.nodes.length ? table("list", `Nodes: ${counted}`, heads, list.nodes.map(listed)) : el("p", {}, "No node matches.");
   return el("section", { id: "nodes" }, el("h2", {}, "Nodes ", el("small", {}, counted)), el("nav", { class: "choice", "aria-label": "Nodes by state" }, choice), search, body, pages || null);
 }
 
 async function cluster(overview) {
   document.title = "Cluster – Headroom";
-  if (!overview.nodes) return [el("h1", {}, "Cluster"), alertBox("note", "The manager knows no nodes. They appear here by themselves when they join.")];
+  if (!overview.nodes) return [el("h1", {}, "Cluster"), alertBox("note", "The cluster has no nodes yet. New nodes appear here by themselves.")];
   const [plot, list] = await Promise.all([get(`history${location.search}`), get(`nodes${location.search}`)]);
   const attention = overview.attention.map((row) => el("li", {}, nodeLink(row.node), " ", badge(row.state), el("p", {}, row.reason)));
   const wasteful = overview.wasteful.map((row) => el("li", {}, nodeLink(row.node), el("b", {}, shown(row.waste, "cpu"))));
   return [el("h1", {}, "Cluster"),
-    el("dl", { class: "tiles" }, tile("Nodes", overview.nodes, `${overview.reporting} report what they use`, `${overview.pods.warm} pods predicted from history, ${overview.pods.cold} counted at their request`), tiles(overview.sums)),
+    el("dl", { class: "tiles" }, tile("Nodes", overview.nodes, `${overview.reporting} report usage`, `${overview.pods.warm} pods predicted from history, ${overview.pods.cold} counted at their request`), tiles(overview.sums)),
     overTime("the cluster", plot),
     el("div", { class: "lists" },
-      el("section", {}, el("h2", {}, "To look at"), attention.length ? el("ul", { class: "nodes" }, attention) : el("p", {}, "Every node reports, and no Mid pod is short.")),
+      el("section", {}, el("h2", {}, "Needs attention"), attention.length ? el("ul", { class: "nodes" }, attention) : el("p", {}, "Every node reports, and no Mid pod is short.")),
       el("section", {}, el("h2", {}, "Most wasted"), el("p", { class: "hint" }, "CPU that Prod pods requested, that their predicted peak does not need, and that is not published as Mid."),
         wasteful.length ? el("ol", { class: "nodes waste" }, wasteful) : el("p", {}, "Nothing."))),
     nodeList(overview, list)];
@@ -216,7 +216,7 @@ async function oneNode(name) {
     explained.problem && alertBox("warning", `The NodeMetric cannot be read now (${explained.problem}), so the explanation lacks its report.`),
     el("dl", { class: "tiles" }, row && tiles(row), tile("Prediction", explained.prediction, row && `${row.pods.warm ?? 0} pods warm, ${row.pods.cold ?? 0} cold`), tile("Last report", age(explained.reportAgeSeconds))),
     overTime(`node ${name}`, plot),
-    el("section", {}, el("h2", { id: "why" }, "Why"), explained.notes.length ? el("ul", { class: "findings" }, explained.notes.map((each) => el("li", {}, each))) : el("p", {}, "Nothing is in the way."),
+    el("section", {}, el("h2", { id: "why" }, "Why"), explained.notes.length ? el("ul", { class: "findings" }, explained.notes.map((each) => el("li", {}, each))) : el("p", {}, "No obstacles."),
       table("numbers", "Mid resources of this node", ["Mid", "CPU", "Memory"], mid.map(([title, key]) => [el("b", {}, title), shown(explained[key], "cpu"), shown(explained[key], "memory")]))),
     terms,
     folded("Inputs", table("inputs", "Where each number comes from", ["Input", "Values", "From", "Age"], explained.inputs.map((each) => [each.name, Object.entries(each.values).map(([resource, value]) => `${resource} ${text(value)}`).join(", "), each.from, age(each.ageSeconds)]))),

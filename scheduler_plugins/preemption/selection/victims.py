@@ -122,7 +122,7 @@ def ineligible(pod: QuotaPod, cluster: QuotaCluster, now: float, nominated_statu
     """Return why a pod may not preempt now; None: it may. As upstream's CapacityScheduling decides."""
     if pod.never_preempts:
         return NEVER
-    if cluster.preemption_grants.leaving(pod.uid, cluster.pods, now):
+    if cluster.preemption_grants.terminating(pod.uid, cluster.pods, now):
         return LEAVING
     if not pod.nominated or nominated_status == UNRESOLVABLE or pod.nominated not in cluster.nodes:
         return None

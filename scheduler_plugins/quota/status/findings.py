@@ -48,7 +48,7 @@ def findings(
     Args:
         quota: the quota.
         of_namespace: all quotas of its namespace, the one in force first.
-        surroundings: what all quotas are judged against.
+        surroundings: what all quotas are evaluated against.
         bound_pods: the namespace's charge for bound pods. [milli-cores for cpu, else base units]
     """
     result = [_in_force(quota, of_namespace), _min_within_max(quota)]

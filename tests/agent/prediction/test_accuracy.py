@@ -68,12 +68,12 @@ class Node:
 
 
 def score(node: Node, horizon: str = "5m", resource: str = CPU) -> tuple[float, ...] | None:
-    """Return how many predictions were judged and exceeded, and by how much: the mean and the worst."""
+    """Return how many predictions were evaluated and exceeded, and by how much: the mean and the worst."""
     result: Score | None = node.accuracy.score(resource, horizon)
     return (
         None
         if result is None
-        else (result.judged, result.exceeded, round(result.mean_excess, 9), round(result.worst_excess, 9))
+        else (result.evaluated, result.exceeded, round(result.mean_excess, 9), round(result.worst_excess, 9))
     )
 
 
@@ -150,7 +150,7 @@ def test_slot_of_3_cores_exceeds_every_prediction_of_the_24_hours_before_it_once
     assert score(node) == (288, 1, 0.5, 0.5)
 
 
-def test_prediction_of_whose_day_less_than_half_was_measured_is_not_judged() -> None:
+def test_prediction_of_whose_day_less_than_half_was_measured_is_not_evaluated() -> None:
     node = live(Node(), ([A], 2.0, {"a": 1.0}))
     node.slot += SLOTS_PER_DAY
     node.measure({}, 0.0)
@@ -229,17 +229,19 @@ def test_damage_is_noticed(data: bytes) -> None:
     assert accuracy.slot < 0
 
 
-def test_metrics_show_what_can_be_judged_alone() -> None:
+def test_metrics_show_what_can_be_evaluated_alone() -> None:
     node, metrics = Node(), Metrics()
     hours(node, range(4), {2: 3.0})
     show_accuracy(metrics, node.accuracy)
     labels = {"class": "prod", "resource": "cpu", "horizon": "5m"}
     result = {
         name: metrics.registry.get_sample_value(f"headroom_agent_prediction_{name}", labels)
-        for name in ("judged", "exceeded_ratio", "excess_mean_ratio", "excess_max_ratio")
+        for name in ("evaluated", "exceeded_ratio", "excess_mean_ratio", "excess_max_ratio")
     }
-    assert result == {"judged": 4, "exceeded_ratio": 0.25, "excess_mean_ratio": 0.5, "excess_max_ratio": 0.5}
-    assert metrics.registry.get_sample_value("headroom_agent_prediction_judged", {**labels, "horizon": "24h"}) is None
+    assert result == {"evaluated": 4, "exceeded_ratio": 0.25, "excess_mean_ratio": 0.5, "excess_max_ratio": 0.5}
+    assert (
+        metrics.registry.get_sample_value("headroom_agent_prediction_evaluated", {**labels, "horizon": "24h"}) is None
+    )
 
 
 def test_scores_are_kept_in_the_database(tmp_path: object) -> None:

@@ -30,7 +30,7 @@ def test_part_of_a_resource_overrides_for_it_alone() -> None:
     assert result == {"cpu": (RecentMax(2), 1.2), "memory": (NSigmaV2(), 1.0)}
 
 
-def test_model_of_requests_alone_does_not_judge_the_system() -> None:
+def test_model_of_requests_alone_does_not_check_the_system() -> None:
     result = resolve(BORG).models["cpu"]
     assert (result.model, result.for_system.model) == (BorgDefault(), Diversity())
 

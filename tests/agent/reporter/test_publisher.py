@@ -172,7 +172,7 @@ async def test_rejected_policy_is_one_event_and_its_repair_another(stage: Stage)
         stage.reports.prediction = prediction
         await stage.publisher.report()
     warning, normal = stage.events()[-2:]
-    assert stage.reasons() == ["PolicyRejected", "PolicyRejected", "PolicyObeyed"]  # the first one was not taken
+    assert stage.reasons() == ["PolicyRejected", "PolicyRejected", "PolicyApplied"]  # the first one was not taken
     assert (warning["type"], normal["type"]) == ("Warning", "Normal")
     assert warning["note"] == f"spec.predictPolicy.model: there is no model 'x'. Model {DEFAULTS.model} stays in force."
     regarding = warning["regarding"]
@@ -319,7 +319,7 @@ async def test_half_an_hour_away(stage: Stage, caplog: pytest.LogCaptureFixture,
         await play(stage, 2160, {300: begin, 2100: end})
     (warning,) = warnings(caplog)
     assert "measuring goes on" in warning
-    assert caplog.text.count("taken again, after 30m") == 1
+    assert caplog.text.count("recovered after 30m") == 1
     tries, predictions = counts
     assert 30 <= tries <= (68 if error not in CHANGED else 98)  # these read the object again, too
     assert predictions >= 60  # each full report that is tried makes one, too

@@ -61,5 +61,5 @@ def test_end_of_each_outage_is_logged_with_its_length(caplog: pytest.LogCaptureF
             status.succeeded("full", start + 1800.0)
             status.succeeded("full", start + 1860.0)
     assert caplog.text.count("Connection refused") == 2
-    assert caplog.text.count("taken again, after 30m0s and 10 tries") == 2
+    assert caplog.text.count("recovered after 30m0s (10 attempts)") == 2
     assert (status.problem, status.state) == ("", None)

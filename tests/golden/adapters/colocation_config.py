@@ -93,10 +93,10 @@ def _strategy_from_node_annotation(vector: Json) -> Json:
     text = ((vector.get("node") or {}).get("annotations") or {}).get(ANNOTATION_COLOCATION_STRATEGY)
     if text is None:
         return {"error": False, "strategy": None}
-    judged = parse_strategy(text)
-    if judged.strategy is None:
-        return {"error": bool(judged.errors), "strategy": None}
-    return {"error": False, "strategy": to_json(judged.strategy)}
+    evaluated = parse_strategy(text)
+    if evaluated.strategy is None:
+        return {"error": bool(evaluated.errors), "strategy": None}
+    return {"error": False, "strategy": to_json(evaluated.strategy)}
 
 
 def _is_strategy_valid(vector: Json) -> Json:

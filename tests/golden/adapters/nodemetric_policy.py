@@ -29,10 +29,10 @@ def _agent_query_window(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _collect_policy_from_strategy(vector: dict[str, Any]) -> dict[str, Any]:
-    judged = parse_strategy(json.dumps(vector.get("strategy")))
-    if judged.strategy is None:
+    evaluated = parse_strategy(json.dumps(vector.get("strategy")))
+    if evaluated.strategy is None:
         return {"error": True, "policy": None}
-    return {"error": False, "policy": to_json(spec_for(judged.strategy).metric_collect_policy)}
+    return {"error": False, "policy": to_json(spec_for(evaluated.strategy).metric_collect_policy)}
 
 
 def _nodemetric_spec(vector: dict[str, Any]) -> dict[str, Any]:

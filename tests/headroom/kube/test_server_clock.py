@@ -32,7 +32,7 @@ def test_wrong_clock_does_not_matter() -> None:
 
 
 def test_clock_that_is_set_does_not_matter() -> None:
-    """A step of our clock between two answers moves no age: none is judged by a clock that was just set."""
+    """A step of our clock between two answers moves no age: none is evaluated by a clock that was just set."""
     machine = _Machine(0)
     machine.hear()
     machine.ahead = 7200

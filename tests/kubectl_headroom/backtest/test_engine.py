@@ -118,7 +118,7 @@ def test_result_says_what_it_is_of() -> None:
 
 
 def test_part_of_the_resource_decides() -> None:
-    """A policy with a part for one resource is judged by that part there."""
+    """A policy with a part for one resource is evaluated by that part there."""
     local = ResourceOverride(model="borg-default")
     policy = PredictPolicy(model="sum-max", safety_margin_percent=0, cold_start_period_seconds=HOUR, memory=local)
     for resource, saves in (("cpu", False), ("memory", True)):
@@ -179,7 +179,7 @@ def test_learning_is_told() -> None:
         (Plan(None, (0,), (HOUR,), HOUR, Churn(6000.0)), "need a number of machines"),
     ],
 )
-def test_what_cannot_be_judged(plan: Plan, message: str) -> None:
+def test_what_cannot_be_evaluated(plan: Plan, message: str) -> None:
     with pytest.raises(TraceError, match=message):
         run(trace(bursts(STEPS, 4)), [], plan)
 
@@ -251,12 +251,12 @@ def test_groups_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = trace(bursts(STEPS, 9))
     names = ("nsigma-v2", "percentile", "diversity", "resource-central")
 
-    def judged() -> list[Result]:
+    def evaluated() -> list[Result]:
         return run(inputs, [choice(name, 10) for name in names], Plan(3, (0, 1), (HOUR,), 4 * HOUR))
 
-    whole = judged()
+    whole = evaluated()
     monkeypatch.setattr("kubectl_headroom.backtest.group.GROUP_VALUES", 100)
     monkeypatch.setattr("kubectl_headroom.backtest.group._SEGMENT_VALUES", 50)
-    for one, other in zip(whole, judged(), strict=True):
+    for one, other in zip(whole, evaluated(), strict=True):
         assert other.violation.tolist() == one.violation.tolist()
         assert other.savings == pytest.approx(one.savings, rel=1e-12)

@@ -171,7 +171,7 @@ def ward(installed: Ward, capsys: pytest.CaptureFixture[str]) -> Ward:
 
 
 def test_health(ward: Ward) -> None:
-    """Nothing is wrong: the webhook really judges, and every node has an agent that reports."""
+    """Nothing is wrong: the webhook really evaluates, and every node has an agent that reports."""
     said = [finding["message"] for finding in ward.findings()]
     assert any(message.startswith("The webhook answers") for message in said), said
     assert any(entry.startswith("2 nodes: each has an agent that is ready and reports") for entry in said), said

@@ -57,14 +57,14 @@ class World:
         """An object."""
         if path == "/version":
             return self.version
-        self._judge("get", path.rpartition("/")[0])
+        self._evaluate("get", path.rpartition("/")[0])
         if path not in self.objects:
             raise kube.ApiError(404, "NotFound", f"{path} not found")
         return copy.deepcopy(self.objects[path])
 
     async def list(self, path: str, keep: Callable[[Json], Any] | None) -> Any:  # noqa: ANN401 - what keep returns
         """All objects of a kind: in a namespace, or in all."""
-        self._judge("list", path)
+        self._evaluate("list", path)
         root, _, resource = path.rpartition("/")
         result = [
             copy.deepcopy(obj)
@@ -86,7 +86,7 @@ class World:
             raise self.edit_refusal
         return {**self.objects[path], **body}
 
-    def _judge(self, verb: str, path: str) -> None:
+    def _evaluate(self, verb: str, path: str) -> None:
         (read,) = (read for read in READS if read.verb == verb and read.path(NAMESPACE) == path)
         if read.resource in self.failing:
             status = self.failing[read.resource]

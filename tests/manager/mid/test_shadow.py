@@ -98,7 +98,7 @@ def test_sudden_load_is_too_much() -> None:
     }
 
 
-def test_lowered_amount_is_judged_for_the_time_in_which_it_stood() -> None:
+def test_lowered_amount_is_evaluated_for_the_time_in_which_it_stood() -> None:
     halved = Node()
     halved.reported("3")
     halved.strategy["midCPUThresholdPercent"] = 10  # as an edit of the ConfigMap: 4000 -> 1600
@@ -139,7 +139,7 @@ def test_another_process_goes_on_with_the_account() -> None:
     again = ShadowSimulation(stored.account, stored.published, 0.0)
     inputs = first.inputs(used("3", age=-first.now))
     again.observe(inputs, calculate(inputs), WINDOW, 5.0)
-    assert (again.account, again.published) == (stored.account, stored.published)  # the report was judged before
+    assert (again.account, again.published) == (stored.account, stored.published)  # the report was evaluated before
 
 
 SINCE = {"since": at(-9), "time": at(0)}

@@ -96,9 +96,9 @@ class World:
         for item in pods:
             cluster.put_pod(PodInputs.from_object(item))
 
-    def look(self) -> None:
+    def sample(self) -> None:
         for name in list(self.context.cluster.nodes):
-            self.recorder.look(self.context.cluster, name, NodeFilter(), self.now, self.context.steady())
+            self.recorder.sample(self.context.cluster, name, NodeFilter(), self.now, self.context.steady())
         self.recorder.finish(self.context.cluster, self.now)
 
 
@@ -108,7 +108,7 @@ def typical(**more: Any) -> World:  # noqa: ANN401 - settings of a World
     the_node = node("n1", mid=("4000", "10Gi"))
     prod = [pod(f"web-{index}", {"cpu": "4500m", "memory": "15Gi"}) for index in range(2)]
     world.put(the_node, metric(now=world.now), *prod, mid_pod("batch"))
-    world.look()
+    world.sample()
     return world
 
 

@@ -97,7 +97,7 @@ def test_any_text_is_answered_as_json() -> None:
     world.put(node("n1", labels={"a": EVIL}, annotations={"node.koordinator.sh/reservation": EVIL}), result, pod)
     world.context.in_force = after_change(world.context.in_force, f'{{"enable": "{EVIL}"}}', present=True)
     world.context.progress.problem = EVIL
-    world.look()
+    world.sample()
     assert EVIL in problems(world)
     for url in ("/ui/api/nodes", "/ui/api/nodes/n1/explain", f'/ui/api/nodes?q={EVIL}"onfocus="x'):
         answer = ask(world, url, Stored(result))
@@ -136,7 +136,7 @@ def test_boxes_at_the_top_name_what_to_do_first() -> None:
     assert "warning: The numbers are not complete yet: Nodes have not been listed yet" in problems(empty)
     fresh = World()
     fresh.put(node("n1"), metric(conditions=(prediction_ready(ready=False), published("ColocationDisabled"))))
-    fresh.look()
+    fresh.sample()
     assert "note: Colocation is disabled, so" in problems(fresh)
     assert "kubectl -n headroom-system edit configmap slo-controller-config" in problems(fresh)
     world = typical()

@@ -18,7 +18,7 @@ def world() -> World:
     world.put(node("b", cpu="32"), metric("b", used=20.0, conditions=off), pod("q", {"cpu": "30"}, on="b"))
     world.put(node("c"))
     world.put(node("d"), metric("d", age=400.0, ready=False, cold_names=("shop/x",)))
-    world.look()
+    world.sample()
     return world
 
 

@@ -23,7 +23,7 @@ MID = ("4000", "10Gi")
 def seen(the_node: Json, its_metric: Json | None, *pods: Json) -> Row:
     world = World()
     world.put(the_node, its_metric, *pods)
-    world.look()
+    world.sample()
     return world.recorder.rows["n1"]
 
 
@@ -78,7 +78,7 @@ def test_missing_reports_leave_a_gap() -> None:
     """Without reports no measurement is drawn; the Node's amounts and pods' requests still are."""
     world = typical()
     world.now += 600
-    world.look()
+    world.sample()
     plot = world.recorder.history.plot("n1", "2h", world.now)
     assert np.isnan(plot.of(Series.USED, "cpu")[-1])
     assert [plot.of(series, "cpu")[-1] for series in (Series.PUBLISHED, Series.REQUESTED)] == [4.0, 9.0]
@@ -88,7 +88,7 @@ def test_pods_count_once_listed() -> None:
     world = World()
     world.context.cluster.pods_synced = False
     world.put(node(), metric(), pod("web", {"cpu": "1"}))
-    world.look()
+    world.sample()
     assert world.recorder.rows["n1"].number(Series.REQUESTED, "cpu") is None
 
 
@@ -96,7 +96,7 @@ def test_past_survives_a_relist_and_goes_with_the_node() -> None:
     world, mid_node = typical(), node(mid=MID)
 
     def past() -> list[float]:
-        world.look()
+        world.sample()
         plot = world.recorder.history.plot("n1", "2h", world.now)
         return [float(entry) for entry in plot.of(Series.PUBLISHED, "cpu")[-2:]]
 
@@ -109,8 +109,8 @@ def test_past_survives_a_relist_and_goes_with_the_node() -> None:
     world.put(made_anew, metric(now=world.now), mid_pod("batch"))
     assert np.isnan(past()[0])
     world.context.cluster.drop_node("n1", "another")
-    world.look()
-    world.recorder.look(world.context.cluster, "n1", NodeFilter(), world.now, 0.0)  # it went during a round
+    world.sample()
+    world.recorder.sample(world.context.cluster, "n1", NodeFilter(), world.now, 0.0)  # it went during a round
     assert world.recorder.rows == {}
     assert "n1" not in world.recorder.history
 

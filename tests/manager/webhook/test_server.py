@@ -122,20 +122,20 @@ async def test_connections_without_tls_or_request_keep_none_from_an_answer() -> 
         assert (await served.ask(review("{}")))["allowed"] is True
 
 
-async def test_four_reviews_at_most_are_judged_at_once() -> None:
-    judged: list[int] = []
+async def test_four_reviews_at_most_are_evaluated_at_once() -> None:
+    evaluated: list[int] = []
     full = asyncio.Event()
 
     async def counts(*_: Any, **__: Any) -> Any:  # noqa: ANN401 - as kopf's
-        judged.append(4 - served.server._turns._value)
-        if len(judged) >= 4:
+        evaluated.append(4 - served.server._turns._value)
+        if len(evaluated) >= 4:
             full.set()
         await full.wait()
-        raise RuntimeError("judged")
+        raise RuntimeError("evaluated")
 
     async with serving(counts) as served:
         result = await asyncio.gather(*(served.post(review("{")) for _ in range(6)))
-    assert (max(judged), len(judged)) == (4, 6)
+    assert (max(evaluated), len(evaluated)) == (4, 6)
     assert {status for status, _ in result} == {200}
 
 

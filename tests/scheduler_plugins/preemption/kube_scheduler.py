@@ -87,20 +87,20 @@ class KubeScheduler:
             listener.close()
 
     def evaluator(self, pod: Json) -> tuple[Json, frozenset[str], Mapping[str, int]]:
-        """Create a pod and wait until it was judged.
+        """Create a pod and wait until it was evaluated.
 
         Returns:
             The pod as it is then, the nodes that fit, and where none does how many nodes have each reason.
         """
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
         self.cluster.api.request("POST", path, pod)
-        judged = self._wait(f"{path}/{pod['metadata']['name']}")
-        if judged["spec"].get("nodeName"):
-            return judged, self._listener.fit[judged["metadata"]["uid"]], {}
+        evaluated = self._wait(f"{path}/{pod['metadata']['name']}")
+        if evaluated["spec"].get("nodeName"):
+            return evaluated, self._listener.fit[evaluated["metadata"]["uid"]], {}
         (condition,) = (
-            condition for condition in judged["status"]["conditions"] if condition["type"] == "PodScheduled"
+            condition for condition in evaluated["status"]["conditions"] if condition["type"] == "PodScheduled"
         )
-        return judged, frozenset(), reasons(condition["message"])
+        return evaluated, frozenset(), reasons(condition["message"])
 
     def _wait(self, path: str) -> Json:
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -112,7 +112,7 @@ class KubeScheduler:
             ):
                 return pod
             time.sleep(_POLL_SECONDS)
-        raise AssertionError(f"{path}: not judged within {_PATIENCE_SECONDS:.0f} s")
+        raise AssertionError(f"{path}: not evaluated within {_PATIENCE_SECONDS:.0f} s")
 
 
 def reasons(message: str) -> Counter[str]:

@@ -39,7 +39,7 @@ class Server:
         self.log: list[str] = []
         self.evicted: list[str] = []  # names of the pods that were told to leave, in order
         self.history: list[Event] = []
-        """What it took, for the judge of histories; times are lengths of its log."""
+        """What it took, for the evaluate of histories; times are lengths of its log."""
         self.writer = ""
         """Who writes."""
         self.before: Callable[[str], None] = lambda _: None

@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 NAME: Final = "fit"
 FIRST, SECOND = 130, 90
-"""How many pods are judged, before and after some of them are deleted."""
+"""How many pods are evaluated, before and after some of them are deleted."""
 FINALIZER: Final = "fit/never"
 SEED: Final = 7
 
@@ -65,24 +65,24 @@ class Pool:
         return {node: fitting.misfit(node, frozenset()) for node in self.model.nodes}
 
     def compare(self, pod: Json) -> bool:
-        judged, fit, reasons = self.scheduler.evaluator(pod)
-        if not self.agrees(judged, fit, reasons):
-            self.read(beside=judged["metadata"]["uid"])  # somebody else's nodes or pods may have changed
-            assert self.agrees(judged, fit, reasons), (pod, fit, reasons, self.think(judged))
+        evaluated, fit, reasons = self.scheduler.evaluator(pod)
+        if not self.agrees(evaluated, fit, reasons):
+            self.read(beside=evaluated["metadata"]["uid"])  # somebody else's nodes or pods may have changed
+            assert self.agrees(evaluated, fit, reasons), (pod, fit, reasons, self.think(evaluated))
         if fit:
-            self.placed.append(judged)
-            self.model.put_pod(judged)
+            self.placed.append(evaluated)
+            self.model.put_pod(evaluated)
         else:
-            self.delete(judged)
+            self.delete(evaluated)
         return bool(fit)
 
-    def agrees(self, judged: Json, fit: frozenset[str], reasons: Mapping[str, int]) -> bool:
-        thought = self.think(judged)
+    def agrees(self, evaluated: Json, fit: frozenset[str], reasons: Mapping[str, int]) -> bool:
+        thought = self.think(evaluated)
         if {node for node, reason in thought.items() if reason is None} != fit:
             return False
         ours = Counter(entry for reason in thought.values() if reason for entry in reason.split(", "))
         # A pod that asks for a node by name is not tried on others, and kube-scheduler says so in other words.
-        return bool(fit) or "matchFields" in str(judged["spec"].get("affinity")) or ours == reasons
+        return bool(fit) or "matchFields" in str(evaluated["spec"].get("affinity")) or ours == reasons
 
     def delete(self, pod: Json) -> None:
         metadata = pod["metadata"]
@@ -128,8 +128,8 @@ class Pool:
         tries = iter(range(10**6))
 
         def seen() -> bool:
-            judged, fit, _ = self.scheduler.evaluator(self._mark(f"probe-{self.marks}-{next(tries)}", port))
-            self.delete(judged)
+            evaluated, fit, _ = self.scheduler.evaluator(self._mark(f"probe-{self.marks}-{next(tries)}", port))
+            self.delete(evaluated)
             return not fit
 
         until(seen, "kube-scheduler seeing a port in use")

@@ -1,4 +1,4 @@
-"""Runs with kills, changes of leader, held-back writes and late watches, judged as histories."""
+"""Runs with kills, changes of leader, held-back writes and late watches, evaluated as histories."""
 
 import random
 from collections.abc import Callable

@@ -11,7 +11,7 @@ from scheduler_plugins.plugins.capacity_scheduling import NAME as QUOTAS
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling, quota_cluster
 from scheduler_plugins.plugins.load_aware import NAME as LOAD
 from scheduler_plugins.plugins.load_aware import LoadAware
-from scheduler_plugins.preemption.evaluator import Evaluator, as_asked
+from scheduler_plugins.preemption.evaluator import Evaluator, as_requested
 from scheduler_plugins.preemption.metrics import PreemptionMetrics
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided
 from scheduler_plugins.preemption.settings import PreemptionSettings
@@ -71,7 +71,7 @@ class Site:
     def decide(self, item: Json, held: Hold | None = None) -> Decision | Undecided:
         self.put(item)
         requested = self.cluster.pods[item["metadata"]["uid"]]
-        return self.evaluator(as_asked(requested), NOW, None if held is None else [held.node], held)
+        return self.evaluator(as_requested(requested), NOW, None if held is None else [held.node], held)
 
     def decision(self, item: Json, held: Hold | None = None) -> tuple[Decision, Hold]:
         result = self.decide(item, held)

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_plugins.arguments import ArgumentError, decode
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
-from scheduler_plugins.preemption.pending import Pending, is_about_room, refusal_of
+from scheduler_plugins.preemption.pending import Pending, is_about_resources, refusal_of
 from scheduler_plugins.preemption.selection.context import BudgetsRule
 from scheduler_plugins.preemption.settings import RANGES, OverMaxRule, PreemptionSettings
 from scheduler_plugins.profile.registry import build
@@ -109,8 +109,8 @@ def test_what_was_short(reasons: str, about_room: bool) -> None:  # noqa: FBT001
     ends = (". no new claims to deallocate, preemption: 0/3 nodes are available: 3 x.", ". preemption: 0/3 y.", ".")
     for end in ends:
         condition = {**REFUSED, "message": f"0/3 nodes are available: {reasons}{end}"}
-        assert is_about_room(refusal_of(pod(condition=condition))) == about_room
-    assert not is_about_room("Unschedulable")
+        assert is_about_resources(refusal_of(pod(condition=condition))) == about_room
+    assert not is_about_resources("Unschedulable")
 
 
 def test_defaults() -> None:

@@ -47,7 +47,7 @@ def over_min() -> World:
         ("a/humble", 1, -5, ["b/b1"], None),
     ],
 )
-def test_proposal_is_judged(
+def test_proposal_is_evaluated(
     key: str, gpus: int, priority: int, proposed: list[str], answered: list[str] | None
 ) -> None:
     world = over_min()

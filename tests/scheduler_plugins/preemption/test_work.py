@@ -24,7 +24,7 @@ def _wait(play: Play, count: int, gpus: int = 5, namespace: str = "b", **spec: A
     play.watch()
 
 
-class Judged:
+class Evaluated:
     def __init__(self, play: Play, seconds: float = 0.0) -> None:
         self.pods: list[str] = []
         evaluator = play.controller._evaluator
@@ -60,9 +60,9 @@ async def test_labels_that_are_read_count(selector: Mapping[str, Any] | None, de
     _wait(play, 20)
     if selector is not None:
         _repel(play, selector)
-    judged = Judged(play)
+    evaluated = Evaluated(play)
     await play.controller.reconcile()
-    assert len(judged.pods) == decided
+    assert len(evaluated.pods) == decided
 
 
 async def test_what_decides_is_a_difference() -> None:
@@ -73,9 +73,9 @@ async def test_what_decides_is_a_difference() -> None:
     play.pod("job-2")["metadata"]["labels"]["koordinator.sh/priority-class"] = "koord-batch"
     play.pod("job-3")["spec"]["nodeSelector"] = {"disk": "ssd"}
     play.watch()
-    judged = Judged(play)
+    evaluated = Evaluated(play)
     await play.controller.reconcile()
-    assert len(judged.pods) == 4
+    assert len(evaluated.pods) == 4
 
 
 async def test_share_of_a_core() -> None:
@@ -83,17 +83,17 @@ async def test_share_of_a_core() -> None:
     play.end("b1")
     _wait(play, 40)
     _repel(play, {"matchLabels": {INDEX: "3"}})
-    judged = Judged(play, seconds=0.03)
+    evaluated = Evaluated(play, seconds=0.03)
     observed: list[int] = []
     begun = play.now
-    while len(set(judged.pods)) < 40:
-        before = len(judged.pods)
+    while len(set(evaluated.pods)) < 40:
+        before = len(evaluated.pods)
         await play.controller.reconcile()
-        observed.append(len(judged.pods) - before)
+        observed.append(len(evaluated.pods) - before)
         play.now += 0.05
         assert len(observed) < 2000, "somebody's turn never comes"
     assert max(observed) <= 5
-    assert 0.03 * (len(judged.pods) - max(observed)) <= WORK_SHARE * (play.now - begun)
+    assert 0.03 * (len(evaluated.pods) - max(observed)) <= WORK_SHARE * (play.now - begun)
 
 
 async def test_own_max_is_no_question_of_nodes() -> None:

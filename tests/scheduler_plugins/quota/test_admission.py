@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from scheduler_plugins.plugins.capacity_scheduling import sentence
-from scheduler_plugins.quota.admission import QuotaExceeded, demands, leaving, refusal
+from scheduler_plugins.quota.admission import QuotaExceeded, demands, refusal, terminating_charge
 from scheduler_plugins.quota.amounts import Amounts, plus
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import LONGEST_SECONDS, Hold
@@ -206,7 +206,7 @@ def test_claim_of_pods_that_leave_takes_their_place() -> None:
     assert _over(cluster, holds[0]) is None  # though the other victim is still there, and its holder claims 2
     stranger = _told(cluster, pod("p", "b", _gpus(1)))
     assert stranger == (
-        f"ElasticQuota b/q: {GPU} used by all quotas 8 - leaving 2 + claimed by pods before it 4 + requested 1 > "
+        f"ElasticQuota b/q: {GPU} used by all quotas 8 - terminating 2 + claimed by pods before it 4 + requested 1 > "
         "sum of min 10 (used 4, min 6, max unlimited)"
     )
 
@@ -229,7 +229,8 @@ def test_what_leaves(asked: str, holder: str, victim: str, own: int, everything:
 
     def leave(item: Json) -> list[int]:
         return [
-            entry.get(GPU, 0) for entry in leaving(QuotaPod.from_json(item), cluster.ledger, cluster.nominations(NOW))
+            entry.get(GPU, 0)
+            for entry in terminating_charge(QuotaPod.from_json(item), cluster.ledger, cluster.nominations(NOW))
         ]
 
     assert leave(pod("p", asked, priority=5)) == [own, everything]
@@ -300,7 +301,7 @@ def test_sums_are_what_claims_come_to(seed: int) -> None:
         right = _demands(requested, cluster.ledger, list(nominations))
         assert local == right[0]  # whether a scalar is named is part of it
         assert all(total.get(name, 0) == right[1].get(name, 0) for name in {*total, *right[1]})
-        assert not any(leaving(requested, cluster.ledger, nominations))
+        assert not any(terminating_charge(requested, cluster.ledger, nominations))
         if not requested.node:
             cluster.ledger.admit(requested)
         if lot.random() < 0.3:

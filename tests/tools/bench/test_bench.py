@@ -1,4 +1,4 @@
-"""The benchmarks run; people judge the figures."""
+"""The benchmarks run; people evaluate the figures."""
 
 import json
 import os

@@ -66,7 +66,7 @@ def _parser() -> Parser:
         one.set_defaults(run=run)
         one.add_argument("--data-dir", metavar="DIR", default=data_dir, help=f"the agent's (default: {data_dir})")
         if forms:
-            one.add_argument("-o", "--output", choices=forms.split(), default="table", help="form of the answer")
+            one.add_argument("-o", "--output", choices=forms.split(), default="table", help="output format")
         return one
 
     add("stats", _stats, "Size, series, samples, bytes per sample, and how far back each resolution reaches.")

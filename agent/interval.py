@@ -56,7 +56,7 @@ async def run_ticker(
     clocks: Clocks | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Tick for ever, each tick with its time. [seconds since 1970]
+    """Tick until cancelled, each tick with its time. [seconds since 1970]
 
     A late tick is skipped and counted. The wall clock may be set in either direction,
     and the machine may be suspended: that is logged and counted, and the ticker continues.

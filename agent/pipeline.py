@@ -162,7 +162,7 @@ class Pipeline:
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
-        """Time one step. Its failure is counted, said once, and over."""
+        """Time one step. Its failure is counted, logged once, and ignored."""
         started = time.perf_counter()
         try:
             yield

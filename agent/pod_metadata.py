@@ -84,7 +84,7 @@ class PodMetadataStore:
         return {NAME: self._packed, **{f"{_PACK}{number}": data for number, (_, data) in self._packs.items()}}
 
     def all_pods(self) -> dict[str, PodMetadata]:
-        """All who are remembered, by uid, those that ended long ago included."""
+        """All remembered pods, by uid, those that ended long ago included."""
         result: dict[str, PodMetadata] = {}
         for _, data in self._packs.values():
             result |= _unpacked(data)[0]

@@ -42,7 +42,7 @@ class PodRef:
     running: bool = True  # whether its containers were started, so that it must have a cgroup
     terminating: bool = False  # whether it is being deleted; it still runs for a while
     listed: bool = True
-    """True if those who know this node's pods list it; False for one that has a cgroup and is on no list."""
+    """True if the source lists the pod; False for a pod with a cgroup that no source lists."""
 
     @property
     def title(self) -> str:

@@ -26,7 +26,7 @@ _STATS: Final = {"min": 0.0, "median": 0.5, "max": 1.0}
 
 
 def show_report(metrics: Metrics, usages: Usages, prediction: NodePrediction, node: NodeResources) -> None:
-    """Show what a full report says, in cores and bytes."""
+    """Show the values of a full report, in cores and bytes."""
     name, reclaimable = (metrics.node,), _in_units(prediction.reclaimable)
     peaks = {of: _in_units(numbers.peak) for of, numbers in prediction.classes.items()}
     _show(metrics.usage, {(of, resource): used for of, one in usages.classes.items() for resource, used in one.items()})

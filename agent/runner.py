@@ -24,7 +24,7 @@ from headroom.runtime import http
 log = logging.getLogger(__name__)
 
 _USER_AGENT = "headroom-agent"
-_ANSWER_SECONDS = 0.5  # for an answer that is under way when the agent stops
+_ANSWER_SECONDS = 0.5  # for a response in progress when the agent stops
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class StoreFailover:
     def open(self) -> Tsdb:
         """The database, else a store in memory.
 
-        Raises StoreNewer: the database was written by a newer version, which must not be passed over.
+        Raises StoreNewer: the database was written by a newer version, which must not be ignored.
         """
         self._tried_at = self.clock()
         try:

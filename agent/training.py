@@ -61,7 +61,7 @@ class CheckpointedTrainer:
         self._unsaved = True
 
     def _training_due(self, now: float) -> bool:
-        """The first round comes early, so that the first report has something to say."""
+        """The first round runs early, so that the first report has data."""
         last, wait = self.trainer.trained_until, self._settings.interval_seconds
         if last is None:
             self._begun_at = now if self._begun_at is None else self._begun_at

@@ -32,7 +32,7 @@ _LONGEST_INTERVALS = 3.0
 
 
 class CannotStart(Exception):  # noqa: N818 - users see only the message
-    """The agent cannot run here; one line that names the thing and the way out."""
+    """The agent cannot run here; one line with the cause and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def build(settings: AgentSettings, api: kube.ApiServer | None) -> AgentComponent
     """Put the parts together. Raises CannotStart: the machine cannot be read, or the database is a newer version's."""
     _allow_many_files()
     cgroups = CgroupTree(_layout(settings))
-    with contextlib.suppress(OSError):  # the collectors say it, every tick, until it is there
+    with contextlib.suppress(OSError):  # the collectors log it, every tick, until it exists
         cgroups.locate()
     _log_layout(settings, cgroups)
     metrics = Metrics(settings.node_name)

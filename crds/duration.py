@@ -37,7 +37,7 @@ def parse_duration(text: str) -> float:
 
 
 def canonical(text: str) -> str:
-    """The text Go writes for the duration that a text says: "1m" -> "1m0s", "90s" -> "1m30s", "1500us" -> "1.5ms".
+    """The text that Go writes for a duration: "1m" -> "1m0s", "90s" -> "1m30s", "1500us" -> "1.5ms".
 
     Raises:
         DurationError: the text is not a duration.

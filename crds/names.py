@@ -72,7 +72,7 @@ LABEL_KNATIVE_REVISION: Final = "serving.knative.dev/revision"
 DEPLOYMENT_CONFIG: Final = "openshift.io/deployment-config.name"
 """Pod annotation, or label, by OpenShift: the DeploymentConfig, which numbers its ReplicationControllers."""
 LABEL_DEPLOYMENT_CONFIG: Final = "deploymentconfig"
-"""Pod label by OpenShift that says the same."""
+"""Pod label by OpenShift with the same meaning."""
 
 CONFIG_MAP_NAME: Final = "slo-controller-config"
 """Name of the ConfigMap with the colocation strategy."""

@@ -115,7 +115,7 @@ def qos(pod: Mapping[str, Any] | None) -> QoS:
 def tier(pod: Mapping[str, Any]) -> PriorityBand:
     """The band under which the pod enters every sum: `PROD`, `MID`, `BATCH` or `FREE`.
 
-    A pod that requests some of `kubernetes.io/mid-*` is Mid whatever its label says; one without a band counts as Prod.
+    A pod that requests some of `kubernetes.io/mid-*` is Mid with any label; one without a band counts as Prod.
     """
     if requests_mid(pod):
         return PriorityBand.MID
@@ -126,7 +126,7 @@ def requests_mid(pod: Mapping[str, Any]) -> bool:
     """Return whether a container, init container or the overhead requests (or is limited to) any of a Mid resource.
 
     An amount of 0 takes nothing from Mid, and one that cannot be read counts as not requested, as in every sum: such a
-    pod stays what its band says, so that a Prod pod's native requests are not published to others for it.
+    pod stays in its band, so that a Prod pod's native requests are not published to others for it.
     """
     lists = [resources.get(kind) for resources in _container_resources(pod) for kind in ("requests", "limits")]
     lists.append((pod.get("spec") or {}).get("overhead"))

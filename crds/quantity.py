@@ -85,7 +85,7 @@ def _parse_text(text: str) -> Fraction:
 def _scaled(number: Fraction, exponent: str | None, suffix: str) -> Fraction:
     if exponent is None:
         return number * _SUFFIXES[suffix]
-    # An exponent this large says "as much as there is" or "nothing to speak of"; its digits need not be spelled out.
+    # An exponent this large means a huge or a vanishing amount; its digits are not computed.
     power = max(-_LARGEST_EXPONENT - _LONGEST_TEXT, min(int(exponent), _LARGEST_EXPONENT))
     return number * Fraction(10) ** power
 

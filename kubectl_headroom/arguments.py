@@ -72,9 +72,7 @@ def _add_shadow(commands: _Commands, parents: list[Parser]) -> None:
 
 
 def _add_simulate(commands: _Commands, parents: list[Parser]) -> None:
-    about = (
-        "what our scheduler plugins would say of a pod: each node's verdict, scores, rank and the numbers behind them"
-    )
+    about = "the scheduler plugins' result for a pod: each node's verdict, scores, rank and the numbers behind them"
     simulate = commands.add_parser("simulate", help=about, description=f"{about.capitalize()}.", parents=parents)
     simulate.add_argument("what", choices=("pod",), help="the kind of object")
     simulate.add_argument(
@@ -127,7 +125,7 @@ def _add_quota(commands: _Commands, parents: list[Parser]) -> None:
 def _add_explain(commands: _Commands, parents: list[Parser]) -> None:
     about = (
         "why a node has its Mid resources; why a pod runs where it runs, or waits; who uses how much of a quota, and "
-        "who waits for it"
+        "its pending pods"
     )
     explain = commands.add_parser("explain", help=about, description=f"{about.capitalize()}.", parents=parents)
     explain.add_argument("what", choices=("node", "pod", "quota"), help="the kind of object")
@@ -161,7 +159,7 @@ def _add_config(commands: _Commands, login: Parser, output: Parser) -> None:
     about = "check a colocation config, or preview its changes"
     config = commands.add_parser("config", help=about, description=f"{about.capitalize()}.")
     actions = config.add_subparsers(dest="action", required=True, metavar="ACTION")
-    about = "every error and warning, as the admission webhook and the manager say them; needs no cluster"
+    about = "every error and warning, as the admission webhook and the manager report them; needs no cluster"
     check = actions.add_parser("check", help=about, description=f"{about.capitalize()}.", parents=[output])
     about = "which nodes of the cluster would change, and how their strategy differs"
     parents = [login, output]

@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     """Run a command of `COMMANDS`; its exit code.
 
     Raises:
-        CommandError: it cannot be done; the message says why.
+        CommandError: it cannot be done; the message has the reason.
     """
     return asyncio.run(_ask(options, COMMANDS[options.command](options))) or 0
 
@@ -131,7 +131,7 @@ def _doctor(options: argparse.Namespace) -> Ask:
 
 
 def _simulate(options: argparse.Namespace) -> Ask:
-    # Imported late: only who simulates pays for the plugins and their libraries.
+    # Imported late: only simulations pay for the plugins and their libraries.
     try:
         from kubectl_headroom.simulate import command, pod_file, profile  # noqa: PLC0415
 

@@ -9,7 +9,7 @@ INTERRUPTED: Final = 130  # exit code: Ctrl-C
 
 
 class CommandError(Exception):
-    """The command cannot be carried out; the message says why and what to do, in one line.
+    """The command cannot be carried out; the message has the reason and the way out, in one line.
 
     Attributes:
         exit_code: `FAILED` or `UNAVAILABLE`.

@@ -17,7 +17,7 @@ Clock = Callable[[], float]  # the present time [unix s]
 
 NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"  # path of the NodeMetrics
 
-TIMEOUT_SECONDS: Final = 30.0  # how long one request may take, unless `--request-timeout` says otherwise [s]
+TIMEOUT_SECONDS: Final = 30.0  # how long one request may take, by default of `--request-timeout` [s]
 
 _FORBIDDEN: Final = 403
 _UNAUTHORIZED: Final = 401
@@ -69,7 +69,7 @@ def namespace_of(api: kube.ApiServer, given: str | None) -> str:
 
     Args:
         api: the cluster.
-        given: what `-n` says; None: nothing.
+        given: the value of `-n`; None: not given.
     """
     return given or api.connection.namespace or "default"
 

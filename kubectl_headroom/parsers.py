@@ -88,7 +88,7 @@ def output() -> Parser:
 def watch() -> Parser:
     """Options of `--watch`."""
     parser = Parser(add_help=False)
-    parser.add_argument("-w", "--watch", action="store_true", help="ask again and again, until Ctrl-C")
+    parser.add_argument("-w", "--watch", action="store_true", help="repeat until Ctrl-C")
     parser.add_argument(
         "--interval",
         metavar="TIME",

@@ -30,7 +30,7 @@ async def watch_loop(
 
     Args:
         api: the cluster.
-        ask: requests once, and prints.
+        ask: sends the requests once, and prints.
         interval_seconds: between an answer and the next question. [s]
         output: table, wide, json or yaml: YAML documents are separated as such, JSON documents follow one another.
         out: where it prints; standard output by default.

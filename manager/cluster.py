@@ -34,7 +34,7 @@ class CachedNodeMetric:
 
     uid: str
     version: str
-    managed_fields: ManagedFields  # its spec, and who owns it
+    managed_fields: ManagedFields  # its spec, and its owners
     conditions: Mapping[str, CachedCondition]  # those of its conditions that are the manager's, by type
     last_conditions: Mapping[str, CachedCondition]  # the same as they last were, also those that are gone
     report: NodeReport | None

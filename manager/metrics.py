@@ -97,7 +97,7 @@ class MetricsServer(HttpServer):
 
     def __init__(self, address: str, metrics: ManagerMetrics, health: Callable[[], Health]) -> None:
         def livez(_request: http.Request) -> http.Reply:
-            well, text = health().answer(ready=False, verbose=False)
+            well, text = health().reply(ready=False, verbose=False)
             return http.Reply.text(text, 200 if well else 503)
 
         page = http.MetricsPage(lambda: generate_latest(metrics.registry))

@@ -121,8 +121,8 @@ async def operate(run: Run, api: ApiServer, config_reconciler: ConfigReconciler,
 async def _sweep(running: asyncio.Task[None], ours: set[asyncio.Task[Any]]) -> None:
     """Cancel what kopf leaves behind.
 
-    A watch that is cancelled in the same moment as its pause-waiter takes that for a pause and goes on for ever, and
-    kopf then waits for it for ever. So the watches go first, and they take their pause-waiters with them.
+    A watch that is cancelled in the same moment as its pause-waiter takes that for a pause and never ends, and
+    kopf then never stops waiting for it. So the watches go first, and they take their pause-waiters with them.
     """
     ours = {*ours, running}
     for _ in range(_SWEEPS):

@@ -178,7 +178,7 @@ async def _resync(run: Run, config_reconciler: ConfigReconciler) -> None:
         await asyncio.sleep(run.context.settings.timing.resync_seconds * random.uniform(0.9, 1.1))  # noqa: S311 - spreads
         try:
             await relist(run)
-            await node_metric.read(run)  # one that was deleted while it was written is remembered for ever
+            await node_metric.read(run)  # one that was deleted while it was written would stay in the cache
             await config_reconciler.refresh()
         except (ApiError, ApiUnavailable) as error:
             _LOG.debug("Listing everything again failed: %s", error)

@@ -64,7 +64,7 @@ class WebhookSettings:
     """The admission webhook that refuses a wrong ConfigMap; names are those of the chart."""
 
     listen: str = setting("", flag="webhook-listen", kind=_ADDRESS, shown="no webhook")
-    """host:port at which API servers ask whether an edit of the ConfigMap is right."""
+    """host:port at which API servers have edits of the ConfigMap reviewed."""
     certificates: str = setting("self", flag="webhook-certificates", kind=choice("self", "cert-manager", metavar="WHO"))
     """The issuer of the webhook's certificates: ``self`` (the replica that leads) or ``cert-manager``."""
     service_name: str = "headroom-manager-webhook"

@@ -25,7 +25,7 @@ _WRONG_USE: Final = 2
 
 
 class StartError(Exception):
-    """The extender cannot start; the message says why and what to do."""
+    """The extender cannot start; the message has the reason and the way out."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -45,7 +45,7 @@ _COLD: Final = (
 
 
 class CannotCapture(OSError):  # noqa: N818 - users see only the message
-    """Nothing can be recorded, or not there; one line that names the thing and the way out."""
+    """Nothing can be recorded, or not there; one line with the cause and the way out."""
 
 
 def plan(seconds: int) -> list[int]:

@@ -48,7 +48,7 @@ class Instant:
 
 
 def find(folder: Path) -> tuple[list[Instant], list[str]]:
-    """The instants of a recording, in the order of their nominal seconds; and a sentence for each unusable thing.
+    """The instants of a recording, in the order of their nominal seconds; and a sentence for each unusable part.
 
     They are in the folder itself, or all in one folder in it. Raises NotARecording for fewer than two.
     """
@@ -82,7 +82,7 @@ def _instant(folder: Path, problems: list[str]) -> Instant:
     if bad := len(lines) - sum(start <= end for start, end, _ in read):
         problems.append(f"{folder.name}/times.tsv has {bad} lines that are no start, end and path")
     if not times and started is None:
-        problems.append(f"{folder.name} does not say when it was read: it makes no rates")
+        problems.append(f"{folder.name} has no time of reading: no rates are computed from it")
     inodes = (_INODE.fullmatch(line) for line in _lines(folder / "cgroups.tsv", []))
     return Instant(
         folder=folder,
@@ -99,7 +99,7 @@ def _facts(folder: Path, problems: list[str]) -> dict[str, int]:
     try:
         content: Any = json.loads((folder / "capture.json").read_text(encoding="utf-8", errors="replace"))
         if not isinstance(content, dict):
-            raise ValueError("not an object")  # noqa: TRY301, TRY004 - the same answer as a torn file's
+            raise ValueError("not an object")  # noqa: TRY301, TRY004 - handled like a torn file
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a JSON object"
         problems.append(f"{folder.name}/capture.json cannot be used: {reason}")

@@ -167,7 +167,7 @@ def _row(entity: str, values: Mapping[str, float]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Replay a recording and print the result.
 
-    Returns 0. What could not be used is said on standard error. Raises WrongSetting: the command line is wrong.
+    Returns 0. Unusable parts are reported on standard error. Raises WrongSetting: the command line is wrong.
     NotARecording: The folder cannot be replayed.
     """
     parser = Parser(prog="headroom-agent replay", description=__doc__, allow_abbrev=False)

@@ -100,7 +100,7 @@ def meminfo(text: str) -> MemInfo:
         raise Malformed(f"/proc/meminfo has no {', '.join(missing)}")
     result = MemInfo(amounts["MemTotal"] * 1024, amounts["MemFree"] * 1024, amounts["MemAvailable"] * 1024)
     if max(result.free_bytes, result.available_bytes) > result.total_bytes or result.total_bytes > MOST_BYTES:
-        raise Malformed("/proc/meminfo says that more memory is free than there is, or that there is more than can be")
+        raise Malformed("/proc/meminfo has more free than total memory, or an impossible total")
     return result
 
 

@@ -55,7 +55,7 @@ class Rates:
     def __init__(self, longest_seconds: float = 30.0, shortest_seconds: float = 0.02) -> None:
         """Nothing is remembered yet.
 
-        Readings further apart than `longest_seconds` say nothing about this moment, closer than `shortest_seconds`
+        Readings further apart than `longest_seconds` do not describe this moment, closer than `shortest_seconds`
         little but noise.
         """
         self._longest = longest_seconds

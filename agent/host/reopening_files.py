@@ -79,7 +79,7 @@ class ReopeningFile:
         try:
             return self._content()
         except OSError as error:
-            if error.errno != errno.ENODEV:  # what a removed cgroup answers
+            if error.errno != errno.ENODEV:  # the error of a removed cgroup
                 raise
             self._open()
             return self._content()

@@ -4,7 +4,7 @@ A sample's weight halves with every half-life of time that passes: ``w_i = 2^(-(
 
     W = sum w_i     W2 = sum w_i^2     mean = sum w_i x_i / W
     variance = sum w_i (x_i - mean)^2 / (W - W2 / W)          bias-corrected; with equal weights the usual n - 1
-    n_eff    = W^2 / W2                                       how many equally heavy samples would say as much
+    n_eff    = W^2 / W2                                       number of equal samples with as much information
 """
 
 from typing import ClassVar

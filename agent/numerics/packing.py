@@ -19,14 +19,14 @@ _KINDS: Final = ("<f8", "<f4")
 
 
 class CheckpointError(ValueError):
-    """The bytes are no checkpoint of ours, are damaged, or belong to another layout; the message says which."""
+    """The bytes are no checkpoint of ours, are damaged, or belong to another layout; the message names it."""
 
 
 def pack(facts: Mapping[str, Any], arrays: Mapping[str, FloatArray | SingleArray]) -> bytes:
     """Bytes that `unpack` turns back into the very same facts and arrays.
 
     Args:
-        facts: anything JSON can say; numbers come back exactly.
+        facts: any JSON; numbers are restored exactly.
         arrays: numbers of double or single precision and of any shape, by name.
     """
     named = {name: np.ascontiguousarray(array, dtype=f"<f{array.itemsize}") for name, array in arrays.items()}

@@ -4,7 +4,7 @@
     S = sum of each one's own highest average                                    C <= S
 
 The averages are kept in a ring of slots, so that any subset can be queried at any time: what departed pods used does
-not linger in the answer for those present. Every column of the ring knows which slot of the calendar it holds, so a
+not linger in the result for those present. Every column of the ring knows which slot of the calendar it holds, so a
 clock that jumps ahead and back loses nothing: columns outside the window stay until they are reused.
 """
 

@@ -109,7 +109,7 @@ class Accuracy:
         return Score(int(evaluated.sum()), int(beyond.size), mean, worst)
 
     def scores(self) -> Iterator[tuple[str, str, Score]]:
-        """Every resource and horizon of which something can be said."""
+        """Every resource and horizon with evaluated predictions."""
         for resource in RESOURCES:
             for horizon in HORIZONS:
                 score = self.score(resource, horizon)

@@ -31,7 +31,7 @@ class ReclaimableTerms:
     slack: float  # what no Prod pod requested; it pays for the system's extra first
     reclaimable: float
     by_model: bool = False
-    """True if it is the answer of the model's own rule; the two terms are then only for those who look."""
+    """True for the result of the model's own rule; the two terms are then informational only."""
 
 
 def reclaimable_terms(
@@ -73,7 +73,7 @@ def raised(peaks: Mapping[str, float], capacity: float, *floors: Mapping[str, fl
 
 
 def lowered(estimate: ReclaimableEstimate, present: Mapping[str, float]) -> ReclaimableEstimate:
-    """The answer of a model's own rule: its peak raised to what Prod and the system use, its reclaimable lowered by it.
+    """The result of a model's own rule: its peak raised to what Prod and the system use, its reclaimable lowered by it.
 
     Present are averages of the last five minutes by class.
     """

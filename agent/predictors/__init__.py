@@ -68,7 +68,7 @@ def _build(
     except MODEL_FAILURES as error:
         raise PolicyError(f"{path}.{error}" if composes else f"{path}.parameters.{error}") from error
     if not isinstance(model, Model):
-        raise PolicyError(f"{path}.model: model {name} has no method peak(view, margin), or does not say `measured`")
+        raise PolicyError(f"{path}.model: model {name} has no method peak(view, margin), or no attribute `measured`")
     return model
 
 

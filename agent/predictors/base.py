@@ -189,7 +189,7 @@ class ClassView:
 
 
 def is_sparse(covered_seconds: FloatArray, observed_seconds: FloatArray) -> BoolArray:
-    """For which pods a window says too little: it has averages for less than half of the time they were observed."""
+    """The pods with too few averages: for less than half of the time they were observed."""
     sparse: BoolArray = (covered_seconds == 0.0) | (covered_seconds < _ENOUGH * observed_seconds)
     return sparse
 

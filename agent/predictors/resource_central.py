@@ -18,7 +18,7 @@ class ResourceCentral:
     """Sum over the pods of a percentile of their own 5-minute averages of the last hours.
 
     Of the 288 averages of a day, the 99th percentile is the third highest: the smallest one that at least 99 percent of
-    them do not exceed. A pod of which the window says too little counts with its highest sample.
+    them do not exceed. A pod with too few averages counts with its highest sample.
     """
 
     percentile: float = 99.0

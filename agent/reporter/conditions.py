@@ -103,7 +103,7 @@ def _problems(
     """Return the faults, the worst first."""
     failing, missing = collection.failing, collection.missing
     if lacking := [resource for resource in (CPU, MEMORY) if resource not in usages.node]:
-        message = f"The node's {' and '.join(lacking)} could not be measured lately; the agent's log says why."
+        message = f"The node's {' and '.join(lacking)} could not be measured lately; the agent's log has the reason."
         yield ConditionState(ok=False, reason="NodeNotMeasured", message=message)
     if message := store_problem(failing):
         yield ConditionState(ok=False, reason="StoreFailing", message=message)

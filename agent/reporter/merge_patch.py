@@ -28,7 +28,7 @@ def patch_of_keys(current: Mapping[str, Any], wanted: Mapping[str, Any], keys: f
 
 
 def dropped_paths(wanted: Any, answered: Any, path: str = "") -> list[str]:  # noqa: ANN401 - any JSON
-    """Paths that were sent and are absent from the answer: the server's schema does not know them."""
+    """Paths that were sent and are absent from the response: the server's schema does not have them."""
     if isinstance(wanted, Mapping):
         if not isinstance(answered, Mapping):
             return [path] if wanted else []

@@ -33,7 +33,7 @@ from crds.predict_policy import PredictPolicy
 from crds.quantity import format_bytes, format_milli_cores, short_bytes
 
 MOST_COLD_NAMES: Final = 10  # at most so many cold pods are named
-NO_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {}  # nothing else is said of any pod
+NO_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {}  # no further fields of any pod
 _TEXTS: Final = {CPU: format_milli_cores, MEMORY: format_bytes}
 _NOTHING: Final = ClassNumbers({}, {}, {}, 0, 0)
 
@@ -78,7 +78,7 @@ def fast_status(
     predicted_as_of: float | None,
     conditions: Sequence[Condition] = (),
 ) -> NodeMetricStatus:
-    """The fast report: what a prediction says, with the conditions, and nothing else.
+    """The fast report: the prediction and the conditions, and nothing else.
 
     A resource that cannot be evaluated is absent. When none can, `prodReclaimableMetric` is there but empty and
     `prodPeakMetric` is absent, as in Koordinator.
@@ -152,7 +152,7 @@ def pod_metric(pod: PodRef, amounts: Amounts, extensions: Mapping[str, Any] | No
 
 
 def policy_in_force(policy: PredictPolicy) -> PolicyInForce:
-    """The part of a policy that says which model predicts."""
+    """The part of a policy that selects the model."""
     return PolicyInForce(
         model=policy.model,
         parameters=policy.parameters,

@@ -25,7 +25,7 @@ class Pressure:
 
 
 def measure_pressure(now: float, store: UsageStore, uids: Collection[str], window_seconds: float) -> Pressure:
-    """Everything that a report about these pods says of waiting; averages over a window [s]."""
+    """The pressure statistics of a report about these pods; averages over a window [s]."""
     start = now - window_seconds
 
     def of_pods(metric: str) -> dict[str, float]:

@@ -81,7 +81,7 @@ class Publisher:
         return f"/apis/{GROUP}/{VERSION}/{PLURAL}/{self.node_name}"
 
     async def run(self) -> None:
-        """Report for ever."""
+        """Report until cancelled."""
         await self.sleep(self.settings.first_after_seconds * (1.0 + phase_of(self.node_name)))
         next_full = self.clock()
         while True:
@@ -114,7 +114,7 @@ class Publisher:
         """
         prediction = self.report_builder.predict(self.wall(), self.spec)
         if self.report_status.state in BLOCKING:
-            return 0.0  # the full report that is due says it all
+            return 0.0  # the due full report includes it
         try:
             changed = await self._spec_changed()
             if self._sent is None and self.report_status.state is None:
@@ -144,7 +144,7 @@ class Publisher:
         return self._remote.identity != before
 
     async def _guarded(self, kind: str, step: Callable[[], Awaitable[float]]) -> float:
-        """Run one step; a report that cannot be made is said, and tried again like one that cannot be sent."""
+        """Run one step; a report that cannot be built is logged, and retried like one that cannot be sent."""
         try:
             return await step()
         except Exception as error:

@@ -33,7 +33,7 @@ class FailureKind(StrEnum):
 
 
 _TRANSIENT: Final = (FailureKind.FORBIDDEN, FailureKind.CHANGED)
-"""States that an API server may be in for a moment, as long as it reads its roles: said when they last."""
+"""Transient states of an API server, for instance while it reads its roles: logged only when they last."""
 BLOCKING: Final = frozenset(FailureKind) - {FailureKind.CHANGED, FailureKind.REFUSED, FailureKind.UNMADE}
 """States in which no other report would be taken either."""
 

@@ -13,7 +13,7 @@ SMALLEST_CHANGE: Final[Mapping[str, int]] = {"cpu": 10, "memory": 16 << 20}
 
 
 def phase_of(name: str) -> float:
-    """A node's place in every interval, 0 to 1: the same for ever, and evenly spread over many names."""
+    """A node's place in every interval, 0 to 1: constant, and evenly spread over many names."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64
 
 

@@ -34,7 +34,7 @@ class ApiNode:
         self._missing = False
 
     async def run(self) -> None:
-        """Follow the watch for ever; it takes care of outages itself."""
+        """Follow the watch until cancelled; it handles outages itself."""
         selector = f"metadata.name={self._name}"
         changes = kube.list_and_watch(self._api, kube.paths.NODES, field_selector=selector, health=self.health)
         async for change in changes:

@@ -59,7 +59,7 @@ class ApiPods:
         return self.health.problem and f"the pods of this node cannot be watched: {self.health.problem}"
 
     async def run(self) -> None:
-        """Follow the watch for ever; it takes care of outages itself."""
+        """Follow the watch until cancelled; it handles outages itself."""
         changes = kube.list_and_watch(
             self._api,
             kube.paths.PODS,

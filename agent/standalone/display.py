@@ -46,7 +46,7 @@ class Display:
     machine: Callable[[], str]  # one line about the machine
     problems: Callable[[], Sequence[str]]  # faults, in sentences
     settings: DisplaySettings  # what to show, and how often
-    first_after_seconds: float  # how long to measure before there is something to say. [s]
+    first_after_seconds: float  # how long to measure before the first output. [s]
     out: TextIO = field(default_factory=lambda: sys.stdout)  # where it is shown
     wall: Callable[[], float] = time.time  # the time of reports. [seconds since 1970]
     clock: Callable[[], float] = time.monotonic  # what waits are measured with. [s]
@@ -54,7 +54,7 @@ class Display:
     _full_due: float = 0.0
 
     async def run(self) -> None:
-        """Show for ever, once, or until its output is closed."""
+        """Show until cancelled, once, or until its output is closed."""
         screen = Screen(self.out)
         screen.live = screen.live and self.settings.output == "table" and not self.settings.once
         try:

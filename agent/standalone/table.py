@@ -51,7 +51,7 @@ def table(
         last = ["", *last]
     shown, others = view.pods, len(first) + len(last) + len(_HEADS) + len(view.classes) + 1
     if height is not None and len(shown) + others > height:
-        shown = shown[: max(height - others - 1, _LEAST_ROWS)]  # with a line that says how many there are besides
+        shown = shown[: max(height - others - 1, _LEAST_ROWS)]  # with a line for the number of omitted rows
         if len(shown) < len(view.pods):
             last = [f"… and {len(view.pods) - len(shown)} more pods", *last]
     rows = [*_HEADS, *map(_cells, view.classes), *map(_cells, shown)]

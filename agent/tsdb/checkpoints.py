@@ -18,7 +18,7 @@ _SAVE: Final = (
 def save(connection: sqlite3.Connection, now: float, checkpoints: Mapping[str, bytes]) -> None:
     """Replace all checkpoints by these, made then [seconds since 1970], in one transaction.
 
-    One that says the same as before is not written again.
+    An unchanged one is not written again.
     """
     with connection:
         connection.execute("BEGIN IMMEDIATE")

@@ -136,7 +136,7 @@ def write(path: Path, lines: Iterable[list[str]]) -> int:
 
 
 def write_to(stream: IO[bytes] | io.BufferedWriter, lines: Iterable[list[str]]) -> int:
-    """Write the lines to an open file; answers how many, the header left out."""
+    """Write the lines to an open file; return their number without the header."""
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
     writer, count = csv.writer(text, lineterminator="\n"), -1
     for line in lines:

@@ -75,7 +75,7 @@ class DatabaseFile:
         if self.connection is None or size <= most or (self._guard.locked() and size <= most * 3 // 2):
             return  # or it is just being emptied by `checkpoint`
         with opening.errors(self.path):
-            self.connection.execute("PRAGMA busy_timeout = 0")  # a tick does not wait for who reads
+            self.connection.execute("PRAGMA busy_timeout = 0")  # a tick does not wait for readers
             try:
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:

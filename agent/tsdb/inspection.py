@@ -56,7 +56,7 @@ class DatabaseReader(Reader):
         super().__init__(found)
         self.path = path
         self._connection = connection
-        self.unreadable: dict[str, None] = {}  # chunks that answers had to do without
+        self.unreadable: dict[str, None] = {}  # unreadable chunks, missing from results
 
     @classmethod
     def open(cls, path: Path) -> Self:

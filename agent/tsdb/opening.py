@@ -139,7 +139,7 @@ def lock(path: Path) -> IO[str]:
 
 
 def set_aside(path: Path, reason: StoreCorrupt) -> None:
-    """Move a file (or folder) that cannot be used out of the way under a new name, and say so in one line.
+    """Move a file (or folder) that cannot be used out of the way under a new name, and log one line.
 
     It must not be open here. Of damaged databases the last one is kept; another program's file is never deleted.
 

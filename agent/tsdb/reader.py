@@ -20,7 +20,7 @@ _Row = TypeVar("_Row")
 
 
 class Reader(ABC):
-    """Reads a store. Where the file cannot be read the answers come from memory alone."""
+    """Reads a store. Where the file cannot be read results come from memory alone."""
 
     def __init__(self, recent: Recent) -> None:
         self.recent = recent

@@ -11,7 +11,7 @@ from agent.tsdb.catalog import Catalog
 from agent.tsdb.head import Head
 from agent.tsdb.series import Floats
 
-FLUSHED: Final = "flushed"  # name of the mark that says up to which tick the head is in blocks
+FLUSHED: Final = "flushed"  # name of the mark of the last tick of the head that is in blocks
 _NEWEST: Final = "SELECT max(run) FROM (SELECT run FROM blocks UNION SELECT run FROM head)"
 
 

@@ -1,4 +1,4 @@
-"""The database: append a tick, answer a window, keep itself small. One SQLite file, one writer.
+"""The database: append a tick, read a window, stay within its size. One SQLite file, one writer.
 
 Recent ticks are rows of the table ``head``, written through as they come and mirrored in memory, where windows are
 answered from. Ten minutes of them at a time become a compressed block and 1-minute points. While the file cannot be
@@ -324,7 +324,7 @@ class Tsdb(Reader):
             except StoreCorrupt as reason:
                 self._start_over(reason)
             except StoreUnavailable:
-                self._read_problem = f"cannot read {self.path}: {error}; answers come from the last samples alone"
+                self._read_problem = f"cannot read {self.path}: {error}; results come from the last samples alone"
 
     def _start_over(self, reason: StoreCorrupt) -> None:
         """Set the file aside and go on in a new one with what memory holds."""

@@ -1,4 +1,4 @@
-"""Which nodes a node selector, a node affinity or tolerations ask for, as kube-scheduler 1.36 reads them. Pure."""
+"""Node selectors, node affinity and tolerations, as kube-scheduler 1.36 reads them. Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

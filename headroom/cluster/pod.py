@@ -108,7 +108,7 @@ def is_terminal(pod: Mapping[str, Any]) -> bool:
 
 
 def is_admitted(pod: Mapping[str, Any]) -> bool:
-    """Return whether a kubelet has admitted the pod: its status says so; that of a pod that is only bound does not."""
+    """Return whether a kubelet has admitted the pod: its status shows it; that of a pod that is only bound does not."""
     status = pod.get("status") or {}
     if not (pod.get("spec") or {}).get("nodeName"):
         return False

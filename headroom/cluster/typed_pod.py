@@ -150,7 +150,7 @@ VOLUMES: Final[Mapping[str, str]] = {
     "rbd": "an RBD image",
     "iscsi": "an iSCSI volume",
 }
-"""Volumes that kube-scheduler has filters for: where they can be reached, how many a node takes, who else uses them."""
+"""Volumes that kube-scheduler has filters for: reachable zones, limits per node, other users."""
 _CLAIM = _object("Claim", claimName=str)
 _VOLUME = _object("Volume", name=str, **{**dict.fromkeys(VOLUMES, _PART), "persistentVolumeClaim": _CLAIM})
 

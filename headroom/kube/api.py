@@ -77,7 +77,7 @@ class ApiServer:
     """A session with one API server; use it as `async with ApiServer(connection, user_agent=...) as api`.
 
     Every request raises `ApiError` when the server refuses it, and `ApiUnavailable` when the server cannot be
-    reached, is overloaded, or does not answer like one.
+    reached, is overloaded, or does not behave like one.
     """
 
     def __init__(self, connection: Connection, user_agent: str, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
@@ -215,7 +215,7 @@ class ApiServer:
 
     @asynccontextmanager
     async def stream(self, path: str, params: Params, silence_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a long answer and hand out its bytes as they come; one that is silent for longer is given up. [s]"""
+        """Open a long response and yield its bytes; one that is silent for longer is dropped. [s]"""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout.total, sock_read=silence_seconds)
         async with self._answer("GET", path, params=params, timeout=timeout) as response:
             yield self._chunks(response)
@@ -259,7 +259,7 @@ class ApiServer:
         headers: Mapping[str, str] | None = None,
         timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109 - aiohttp's own type
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A successful answer; a login that is not accepted, and a certificate that is not, are renewed once."""
+        """Return a successful response; a rejected login or certificate is renewed once."""
         if self._session is None:
             raise RuntimeError("use `async with ApiServer(...) as api`")
         for attempt in (1, 2):
@@ -284,7 +284,7 @@ class ApiServer:
                 if refused and attempt == 1 and login.renewed is not None:
                     await self.renew(login)
                     continue
-                self._timeout_of(method)  # says so if the right to write was lost meanwhile
+                self._timeout_of(method)  # raises if the right to write was lost meanwhile
                 raise self._unreachable(error) from error
             async with response:
                 self.server_time.learn(response.headers.get("Date"))
@@ -330,7 +330,7 @@ class ApiServer:
         message, reason = str(status.get("message", "")), str(status.get("reason", ""))
         if response.status == _UNAUTHORIZED:  # the server gives no further reason
             message = f"the login of {self.connection.origin or 'this client'} is not accepted, it may have expired"
-        if response.status == _NOT_FOUND and not reason:  # of a missing object it says more
+        if response.status == _NOT_FOUND and not reason:  # for a missing object there is a reason
             message = f"{message} at {response.url.path}: is the definition (CRD) of that kind installed?"
         if response.status == _TOO_MANY_REQUESTS or response.status >= _SERVER_ERROR:
             return ApiUnavailable(
@@ -347,7 +347,7 @@ class ApiServer:
         page = self._parsed(text)
         result, metadata = page.get("items") or [], page.get("metadata") or {}
         if decode is not None or not (isinstance(result, list) and isinstance(metadata, dict)):
-            raise ApiUnavailable(f"{self.connection.server} answers {path} with something that is not a list")
+            raise ApiUnavailable(f"{self.connection.server} returned no list for {path}")
         return result, len(result), metadata
 
     def _parsed(self, text: bytes) -> Json:
@@ -357,7 +357,7 @@ class ApiServer:
             parsed = None
         if not isinstance(parsed, dict):
             shown = text[:80].decode(errors="replace")
-            raise ApiUnavailable(f"{self.connection.server} does not answer like {_a(self.connection.peer)}: {shown!r}")
+            raise ApiUnavailable(f"{self.connection.server} does not behave like {_a(self.connection.peer)}: {shown!r}")
         return parsed
 
     def _unreachable(self, error: Exception) -> ApiUnavailable:
@@ -382,7 +382,7 @@ def _in_all(so_far: int, metadata: Json) -> int | None:
 def _reason(error: Exception) -> str:
     """Return why there is no response, as the same text each time: aiohttp's own names an object in memory."""
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "no response in time"
     if isinstance(error, aiohttp.ClientConnectorError):
         error = error.os_error
     if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and (error.errno or 0) > 0:

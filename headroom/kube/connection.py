@@ -36,7 +36,7 @@ class Connection:
     proxy: str | None = None  # URL of the proxy in the kubeconfig
     namespace: str | None = None  # namespace of the pod or of the kubeconfig's context
     origin: str = ""  # where the login was found, for messages
-    peer: str = "API server"  # what answers at `server`, for messages
+    peer: str = "API server"  # the kind of server, for messages
     direct: bool = False  # whether proxies that the environment names are passed by. On loopback they always are.
     acts_as: ActsAs = ()  # the user to impersonate, where the kubeconfig names one
 

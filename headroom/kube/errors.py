@@ -14,8 +14,8 @@ class ApiUnavailable(Exception):  # noqa: N818 - it is a state of the world that
     """The API server cannot be reached or is overloaded (429, 5xx): try again later.
 
     Attributes:
-        status: HTTP status, or None when there was no answer.
-        retry_after: how long the server wants us to wait, or None. [s]
+        status: HTTP status, or None without a response.
+        retry_after: the wait that the server requests, or None. [s]
         bad_certificate: why the server's certificate is refused, or empty when it is not.
     """
 

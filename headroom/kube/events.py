@@ -181,8 +181,8 @@ class EventRecorder:
 
     @staticmethod
     def _log_failure(event: _Waiting, error: Exception, *, first: bool) -> None:
-        level, said = logging.WARNING if first else logging.DEBUG, (event.body["reason"], event.body["note"], error)
-        _LOG.log(level, "An event could not be written (%s: %s), it is tried again: %s", *said)
+        level, details = logging.WARNING if first else logging.DEBUG, (event.body["reason"], event.body["note"], error)
+        _LOG.log(level, "An event could not be written (%s: %s), it is tried again: %s", *details)
 
     async def _repeat(self, series: _Series, now: float) -> bool:
         """Count one more; False when the event is gone from the server."""

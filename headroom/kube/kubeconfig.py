@@ -48,7 +48,7 @@ class _Entry:
 
 
 def from_kubeconfig(paths: str, context: str | None) -> Connection:
-    """Log in as a kubeconfig says.
+    """Log in with a kubeconfig.
 
     Args:
         paths: one file, or several joined by the path separator; the first that names something wins.

@@ -1,7 +1,7 @@
 """A Lease decides which replica may write.
 
 A `LeaderElector` takes part in an election; a `LeaseFollower` only reads the Lease of another program in its pod.
-Both answer `may_write_for` right before each write: a replica that was stopped for a while (SIGSTOP, a frozen virtual
+`may_write_for` checks both right before each write: a replica that was stopped for a while (SIGSTOP, a frozen virtual
 machine) must not write when it resumes, and each write must end before another replica can begin one.
 """
 
@@ -328,7 +328,7 @@ class LeaseFollower:
         return min(POLL_SECONDS, (self._record.duration if self._record else _DEFAULT_DURATION_SECONDS) / _READS)
 
     async def run(self) -> None:
-        """Read the Lease, for ever."""
+        """Read the Lease, until cancelled."""
         led = False
         while self._lease is not None:
             await self.poll()

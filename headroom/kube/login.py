@@ -16,7 +16,7 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Connec
         context: context of the kubeconfig to use instead of its current one.
 
     Raises:
-        LoginError: there is none, or it is not usable; one line that says what to do.
+        LoginError: there is none, or it is not usable; one line with the way out.
     """
     from headroom.kube.kubeconfig import from_kubeconfig  # noqa: PLC0415 - a pod never reads one, and YAML costs memory
 

@@ -15,7 +15,7 @@ def micro_time(seconds: float) -> str:
 
 
 class ServerClock:
-    """The time by which objects are stamped. Before the first answer it is our wall clock's."""
+    """The server's time. Before the first response it is our wall clock's."""
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = since_boot) -> None:
         self._wall, self._steady = wall, steady

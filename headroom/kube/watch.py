@@ -1,4 +1,4 @@
-"""List and watch: everything there is, then every change, for ever, whatever happens to the API server meanwhile."""
+"""List and watch: every object, then every change, until cancelled, through outages of the API server."""
 
 import asyncio
 import logging
@@ -62,7 +62,7 @@ class WatchTiming:
     silence_seconds: float = 150.0
     """A watch without any byte for this long is renewed; the server sends a bookmark each minute. [s]"""
     bookmark_seconds: float = 100.0
-    """A watch that says nothing for this long, not even a bookmark, is not trusted: everything is listed again. [s]"""
+    """A watch that is silent for this long, without a bookmark, is not trusted: everything is listed again. [s]"""
     healthy_seconds: float = 5.0  # a watch that lasted this long was no failure, even without a change [s]
     absent_is_empty: bool = False
     """Treat a kind that the server twice reports as unknown as one without objects, and set `WatchHealth.not_found`."""
@@ -71,7 +71,7 @@ class WatchTiming:
 DEFAULT_TIMING: Final = WatchTiming()
 
 
-class _Gone(Exception):  # noqa: N818 - not an error: the agreed way to say "list again"
+class _Gone(Exception):  # noqa: N818 - not an error: the signal to list again
     """The resource version cannot be resumed from."""
 
 
@@ -159,7 +159,7 @@ async def list_and_watch(  # noqa: PLR0913, PLR0917 - a request has that many pa
                 yield nothing
         except ApiUnavailable as error:
             if error.status is not None and error.status not in _BUSY:
-                watch.version = ""  # the answer may be about the version (a restored etcd): do not insist on it
+                watch.version = ""  # the error may be about the version (a restored etcd): do not insist on it
             retry_after = error.retry_after
             watch.outage.report(error)
         await watch.outage.wait(retry_after)
@@ -287,7 +287,7 @@ def _event(line: bytes) -> _Event:
 
     Raises:
         ApiUnavailable: the line is not an event.
-        _Gone: the event says that the watch cannot go on.
+        _Gone: the event ends the watch.
     """
     try:
         event = _LINE.decode(line)

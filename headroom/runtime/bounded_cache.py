@@ -17,15 +17,15 @@ class BoundedCache(Generic[_Key, _Answer]):
     """A function that caches its results. Not thread-safe.
 
     Args:
-        answer: the function; an error is not cached.
+        compute: the function; an error is not cached.
         most_bytes: the limit of the sum of all sizes.
         size: the size of an entry, from its key. [bytes]
     """
 
     def __init__(
-        self, answer: Callable[..., _Answer], most_bytes: int, size: Callable[[_Key], int] | None = None
+        self, compute: Callable[..., _Answer], most_bytes: int, size: Callable[[_Key], int] | None = None
     ) -> None:
-        self._answer = answer
+        self._compute = compute
         self._most = most_bytes
         self._size = size or of_tuple
         self._known: OrderedDict[_Key, tuple[_Answer, int]] = OrderedDict()
@@ -37,13 +37,13 @@ class BoundedCache(Generic[_Key, _Answer]):
         if entry is not None:
             self._known.move_to_end(key)
             return entry[0]
-        answer, size = self._answer(*(arguments or (key,))), self._size(key) + _ENTRY_BYTES
+        value, size = self._compute(*(arguments or (key,))), self._size(key) + _ENTRY_BYTES
         if size * _LARGEST_SHARE <= self._most:
-            self._known[key] = answer, size
+            self._known[key] = value, size
             self.bytes += size
             while self.bytes > self._most:
                 self.bytes -= self._known.popitem(last=False)[1][1]
-        return answer
+        return value
 
 
 def of_tuple(key: Hashable) -> int:

@@ -13,11 +13,11 @@ class Health:
     healthy: Mapping[str, Check] = field(default_factory=dict)
     """Must hold for /healthz, by name: whether the program does its work."""
     ready: Mapping[str, Check] = field(default_factory=dict)
-    """Must hold for /readyz as well: whether the program's answers are reliable."""
+    """Must hold for /readyz as well: whether the program's results are reliable."""
     facts: Mapping[str, Callable[[], str]] = field(default_factory=dict)  # by name: one line for ``?verbose``
 
-    def answer(self, *, ready: bool, verbose: bool) -> tuple[bool, str]:
-        """Return whether all is well, and the answer's body."""
+    def reply(self, *, ready: bool, verbose: bool) -> tuple[bool, str]:
+        """Return whether all is well, and the reply's body."""
         checks = {**self.healthy, **self.ready} if ready else self.healthy
         problems = {name: check() for name, check in checks.items()}
         lines = [f"[-] {name}: {problem}" for name, problem in problems.items() if problem]

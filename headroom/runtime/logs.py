@@ -43,8 +43,8 @@ class TextLines(logging.Formatter):
             f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}"
             for frame in traceback.extract_tb(error.__traceback__)
         ]
-        said = " ".join(str(error).splitlines())
-        return printable(f"{line} [{type(error).__name__}: {said}; {' > '.join(places)}]")
+        text = " ".join(str(error).splitlines())
+        return printable(f"{line} [{type(error).__name__}: {text}; {' > '.join(places)}]")
 
 
 class _NoTraceback(logging.Filter):

@@ -64,7 +64,7 @@ def setting(
         flag: Name of its flag; the variable follows from it.
         kind: The accepted values.
         factory: Makes the default, where it depends on the machine.
-        shown: How the help says the default, where its value does not say it.
+        shown: The default in the help, where its value does not show it.
         variables: Further environment variables that are read, after its own.
         letter: Its short form, without the dash.
     """

@@ -1,4 +1,4 @@
-"""A token bucket: some things at once, then one from time to time. Pure; the clock is an argument."""
+"""A token bucket: a burst at once, then a steady rate. Pure; the clock is an argument."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class TokenBucket:
-    """Each thing takes a token, and time brings them back one by one."""
+    """Each action takes a token, and time returns them one by one."""
 
     _spent: float = 0.0
     _counted_at: float = 0.0

@@ -69,7 +69,7 @@ class Machine:
     def oracle(self, start: int, end: int, horizon_steps: int) -> FloatArray:
         """The highest that the pods there at a step use together, from then to the end of the horizon, shape (N,).
 
-        A pod that leaves before uses nothing from then on; who comes later does not count. [cores or bytes]
+        A pod that ends earlier uses nothing from then on; a later pod does not count. [cores or bytes]
         """
         result = np.zeros(end - start)
         starts, ends = self._times

@@ -60,7 +60,7 @@ def draw(results: Sequence[Result], file: Path, title: str = "") -> None:
     Raises PlotError if it cannot be written.
     """
     check(file)
-    from matplotlib import colormaps, rc_context  # noqa: PLC0415 - only who wants a picture pays for it
+    from matplotlib import colormaps, rc_context  # noqa: PLC0415 - only plots pay for it
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.lines import Line2D  # noqa: PLC0415

@@ -91,7 +91,7 @@ def _documents(text: str) -> list[Any]:
     except (ValueError, RecursionError):
         if text.lstrip().startswith(("{", "[")):  # meant as JSON: the validator reports its faults
             return []
-    import yaml  # noqa: PLC0415 - only who reads YAML pays for it
+    import yaml  # noqa: PLC0415 - only readers of YAML pay for it
 
     try:
         return list(yaml.safe_load_all(text))

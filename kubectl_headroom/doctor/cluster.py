@@ -1,4 +1,4 @@
-"""The cluster as the checks see it: objects are read before a check runs, and what may not be read says so."""
+"""The cluster for the checks: objects are read before a check runs, and a denied read is recorded."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -59,7 +59,7 @@ class Cluster:
     async def read(self, permissions: Iterable[Permission]) -> None:
         """Read the API server's version and all objects of some permissions, each once.
 
-        A refusal is raised when a check asks for the object; only an API server that is gone raises here.
+        A refusal is raised when a check reads the object; only an API server that is gone raises here.
         """
         await self._keep((None, ""), "/version")
         for permission in permissions:
@@ -146,7 +146,7 @@ class Cluster:
         return manager_state.flag(self.workload(MANAGER), "--config-name") or self._given_config_name
 
     async def i_may(self, requests: Sequence[Json]) -> Sequence[bool]:
-        """Return whether this login may do each of that (`resourceAttributes`); every login may ask."""
+        """Return whether this login may do each of that (`resourceAttributes`); every login may send this review."""
         slots = asyncio.Semaphore(_CONCURRENT_REVIEWS)
 
         async def review(request: Json) -> bool:

@@ -36,7 +36,7 @@ async def run(api: kube.ApiServer, *, namespace: str, config_name: str, prefligh
         namespace: Headroom's.
         config_name: name of the colocation ConfigMap.
         preflight: check what an install needs, before there is anything.
-        output: one of `kubectl_headroom.output.FORMATS`; wide adds the pages that say more.
+        output: one of `kubectl_headroom.output.FORMATS`; wide adds the pages with details.
 
     Returns:
         The exit code: 1 with errors, 0 with warnings or less.
@@ -80,7 +80,7 @@ async def _guarded(check: Check, cluster: Cluster) -> AsyncIterator[Finding]:
         (permission,) = forbidden.args
         where = f" in namespace {cluster.namespace}" if permission.namespaced else ""
         message = f"Not checked: this login lacks the right to {permission}{where}."
-        fix = "ask for that right, or run this with another --context"
+        fix = "request that permission, or run this with another --context"
         yield info(message, fix, docs="kubectl.md#doctor", is_unreadable=True)
     except UnknownKind as unknown:
         yield info(f"Not checked: this cluster does not know {unknown.args[0].resource}.")
@@ -109,7 +109,7 @@ def verdict(results: Sequence[Result]) -> str:
         if counts[severity]
     ]
     unreadable = sum(result.is_unreadable for _, result in results)
-    rest = f"; {unreadable} of {len(results)} findings say only that this login may not look" if unreadable else ""
+    rest = f"; {unreadable} of {len(results)} findings are only missing permissions" if unreadable else ""
     return f"{' and '.join(worst) or 'No errors and no warnings'}{rest}."
 
 

@@ -26,8 +26,8 @@ class Finding:
     message: str  # a sentence or two
     fix: str = ""  # what corrects it, one command where there is one; empty where nothing has to be done
     objects: Sequence[str] = ()  # the names of all that it is about, where the message names only the first
-    docs: str | None = None  # the page below docs/ that says more; None: the check's, for warnings and errors
-    is_unreadable: bool = False  # whether this says only that the check lacks a permission
+    docs: str | None = None  # the page below docs/ with details; None: the check's, for warnings and errors
+    is_unreadable: bool = False  # whether the check lacks a permission
 
     def __post_init__(self) -> None:
         """Fold the message into one line: the text of a container or an API server may have several."""

@@ -55,7 +55,7 @@ def not_installed(cluster: Cluster) -> Finding | None:
         return None
     return error(
         f"Headroom is not installed: there is no namespace {cluster.namespace}, and no other has a workload of it. "
-        "kubectl headroom doctor --preflight says whether anything is in the way of an install.",
+        "kubectl headroom doctor --preflight checks whether an install is possible.",
         install(cluster),
         docs="install.md",
     )
@@ -84,7 +84,7 @@ def config_data(cluster: Cluster, config_map: str, key: str) -> str | None:
 
 def scheduler_config(cluster: Cluster) -> Json:
     """kube-scheduler's configuration in the cluster; empty where there is none that can be read as YAML."""
-    import yaml  # noqa: PLC0415 - only who reads YAML pays for it
+    import yaml  # noqa: PLC0415 - only readers of YAML pay for it
 
     try:
         data = yaml.safe_load(config_data(cluster, SCHEDULER, "kube-scheduler.yaml") or "")

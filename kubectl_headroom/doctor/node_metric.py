@@ -19,7 +19,7 @@ class NodeMetricSummary:
     predicted: float | None  # when the agent last reported its prediction, by the node's clock [unix s]
     written: float | None  # when the API server last took something of the agent's, by the server's clock [unix s]
     interval: float  # how often a report is requested [s]
-    writers: tuple[str, ...]  # who writes the report, as the API server calls them
+    writers: tuple[str, ...]  # the field managers of the report
 
     @classmethod
     def of(cls, obj: Json) -> "NodeMetricSummary":

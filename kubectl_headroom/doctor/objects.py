@@ -85,7 +85,7 @@ class Pod:
     ending: bool  # whether it is being deleted, or has ended
     started: str | None  # when kubelet took it on
     states: tuple[ContainerState, ...]  # its containers, init containers first
-    unschedulable: str  # why it has no node yet; empty when it has, or nothing says
+    unschedulable: str  # why it has no node yet; empty when it has one, or unknown
 
     @classmethod
     def of(cls, obj: Json) -> "Pod":
@@ -110,7 +110,7 @@ class Pod:
 
     @property
     def why(self) -> str:
-        """Return why it is not ready, in Kubernetes' words; empty when it is, or nothing says."""
+        """Return why it is not ready, in Kubernetes' words; empty when it is, or unknown."""
         if self.ready:
             return ""
         reasons = [f"{state.name}: {state.why}" for state in self.states if not state.ready and state.why]
@@ -122,5 +122,5 @@ class Pod:
 
 
 def just_started(pods: Sequence[Pod], now: float) -> bool:
-    """Return whether all of some pods are so young at a time that nothing can be said yet. [unix s]"""
+    """Return whether all of some pods are so young at a time that there is no result yet. [unix s]"""
     return all(pod.age(now) < _YOUNG_SECONDS for pod in pods)

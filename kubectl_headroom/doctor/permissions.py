@@ -1,4 +1,4 @@
-"""Everything that doctor may read of the API server; the row of a check in `registry.py` says which it reads."""
+"""Everything that doctor may read of the API server; the row of a check in `registry.py` names its reads."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -39,7 +39,7 @@ class Check:
 
 
 WORKLOADS: Final = (may.DAEMON_SETS, may.DEPLOYMENTS)  # of our components; of all namespaces
-_CONFIG: Final = (may.DEPLOYMENTS, may.CONFIG_MAPS)  # the manager's flags say which ConfigMap counts
+_CONFIG: Final = (may.DEPLOYMENTS, may.CONFIG_MAPS)  # the manager's flags name the ConfigMap
 
 CHECKS: Final = (
     Check("kubernetes", "prerequisites:kubernetes", "compatibility.md", stage=Stage.ALWAYS),
@@ -74,5 +74,5 @@ READS: Final = tuple(dict.fromkeys(read for check in CHECKS for read in check.re
 """All of it, but for what every login may do: `/version`, and reviews of oneself (`selfsubjectaccessreviews`).
 
 The ClusterRole of `helm test` grants just this, which a test compares. A login that may patch the colocation ConfigMap,
-as a review says, has the webhook tried, too; `helm test` may not.
+by an access review, has the webhook tried, too; `helm test` may not.
 """

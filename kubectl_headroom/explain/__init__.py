@@ -1,1 +1,1 @@
-"""`kubectl headroom explain`: reads live objects, calculates as the manager does, and says why."""
+"""`kubectl headroom explain`: reads live objects, calculates as the manager does, and prints the reasons."""

@@ -154,8 +154,8 @@ def _sources(explanation: Explanation) -> Sequence[Row]:
     rows.append((Cell("config"), Cell(amounts.age(config.age_seconds)), Cell(text)))
     lease = explanation.seen.lease
     if lease is not None:
-        who = lease.holder or "no holder"
-        rows.append((Cell("manager"), Cell(amounts.age(lease.renewed_ago)), Cell(f"{who} holds its Lease")))
+        holder = lease.holder or "no holder"
+        rows.append((Cell("manager"), Cell(amounts.age(lease.renewed_ago)), Cell(f"{holder} holds its Lease")))
     return rows
 
 

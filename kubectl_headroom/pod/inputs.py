@@ -35,9 +35,9 @@ class State(StrEnum):
 class History(StrEnum):
     """The basis of a pod in its node's prediction."""
 
-    WARM = "warm"  # what its history says
+    WARM = "warm"  # predicted from its history
     COLD = "cold"  # its request: it was not watched for long enough
-    UNKNOWN = "unknown"  # the report does not say
+    UNKNOWN = "unknown"  # not in the report
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class MidNodes:
 
     @property
     def commonest(self) -> str:
-        """The word that is said of most nodes; empty where the manager has said nothing."""
+        """The most frequent reason of the nodes; empty without any from the manager."""
         return max(self.reasons, key=lambda reason: len(self.reasons[reason]), default="")
 
 
@@ -78,7 +78,7 @@ class PodSnapshot:
     now: float  # when it was read [unix s]
     node: NodeExplanation | None = None
     """Its node's Mid resources and report; None where it has no node, or that is gone."""
-    quota: QuotaExplanation | None = None  # what quotas say of it; None of a pod that has ended
+    quota: QuotaExplanation | None = None  # the decision of quotas; None for a pod that has ended
     quotas: QuotaSnapshot | None = None  # what that was evaluated by
     simulation: Simulation | None = None
     """The plugins' results now, as if it were pending; None of a pod that has ended."""

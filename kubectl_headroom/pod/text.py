@@ -68,7 +68,7 @@ def _ended(seen: PodSnapshot) -> Iterator[str]:
     target = seen.condition("DisruptionTarget")
     reason, message = seen.status.get("reason") or target.get("reason"), seen.status.get("message")
     if reason or message:
-        yield f"{reason or 'It was ended'}: {message or target.get('message') or 'nothing more is said'}"
+        yield f"{reason or 'It was ended'}: {message or target.get('message') or 'no message'}"
 
 
 def _unbound(seen: PodSnapshot) -> Iterator[str]:
@@ -78,10 +78,10 @@ def _unbound(seen: PodSnapshot) -> Iterator[str]:
         return
     texts = seen.condition("PodScheduled")
     if texts.get("status") == "False":
-        yield f"kube-scheduler says: {str(texts.get('message') or texts.get('reason')).rstrip('.')}."
+        yield f"kube-scheduler: {str(texts.get('message') or texts.get('reason')).rstrip('.')}."
     else:
         scheduler = seen.simulation.scheduler_name if seen.simulation else "its scheduler"
-        yield f"Scheduler {scheduler} has not said anything of it yet: does it run?"
+        yield f"Scheduler {scheduler} has not reported on it yet: check that it runs."
     if seen.is_mid and seen.mid_nodes is not None:
         yield _mid_nodes(seen.mid_nodes)
 
@@ -102,7 +102,7 @@ def _mid_nodes(mid_nodes: MidNodes) -> str:
     because = f"{reason}: {message.rstrip('.')}" if message else reason
     return (
         f"{none}. The commonest reason ({len(of)} of {mid_nodes.nodes}) is {because}. `kubectl headroom explain node "
-        f"{min(of)}` says more."
+        f"{min(of)}` has details."
     )
 
 

@@ -32,7 +32,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A thing that was found."""
+    """A finding."""
 
     level: Level  # how bad it is
     check: str  # which check found it: status, capacity, bounds, several, over-max, unbounded or unguaranteed
@@ -86,7 +86,7 @@ def _status(cluster: QuotaCluster, quota: Quota, status: Mapping[str, Any]) -> I
     for name in _names(quota, texts, right):
         if texts.get(name, 0) != right.get(name, 0):
             numbers = f"{name} {_text(name, texts)}, but the pods of the namespace sum to {_text(name, right)}"
-            yield Finding(Level.WRONG, "status", quota.key, f"status.used says {numbers}")
+            yield Finding(Level.WRONG, "status", quota.key, f"status.used has {numbers}")
 
 
 def _over_capacity(cluster: QuotaCluster) -> Iterator[Finding]:

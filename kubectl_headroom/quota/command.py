@@ -73,7 +73,7 @@ async def verify(
     snapshot = await read(api, place, clock)
     findings = check(snapshot.cluster)
     if any(finding.check == "status" for finding in findings):
-        # A pod may have been bound just now: only what a status still says a moment later is wrong.
+        # A pod may have been bound just now: only a status that is still wrong a moment later counts.
         await pause(PATIENCE_SECONDS)
         first = {_claimed(finding) for finding in findings}
         snapshot = await read(api, place, clock)
@@ -87,8 +87,8 @@ async def verify(
             table.write(_VERIFIED, [_row(finding) for finding in findings])
         count = len(snapshot.cluster.ledger.in_force)
         quotas = "1 quota" if count == 1 else f"{count} quotas"
-        things = "1 thing is wrong" if len(wrong) == 1 else f"{len(wrong)} things are wrong"
-        outputs.line(f"{quotas}: {things if wrong else 'all is well'}.")
+        errors = "1 error" if len(wrong) == 1 else f"{len(wrong)} errors"
+        outputs.line(f"{quotas}: {errors if wrong else 'no errors'}.")
         _print_notes(snapshot.notes)
     return FAILED if wrong else 0
 

@@ -4,7 +4,7 @@ kind, version       "QuotaExplanation", 1
 profile             {"origin", "enforced", "maxMissing"}: how the scheduler enforces quotas
 pod                 {"namespace", "name", "priority", "node": null while it is pending}
 quota               `namespace/name`, or null
-refusal             why admission refuses it, as its events say; null: it does not
+refusal             why admission rejects it, as in its events; null: it does not
 admission           per resource {"resource", "requested", "used", "claimed", "max": null where nothing limits,
                     "allUsed", "allClaimed", "sumOfMin", "exceeded": "max", "sum of min" or null}
 claims              of other pods: {"pod", "priority", "node", "requests", "heldUntil": null: nominated only}

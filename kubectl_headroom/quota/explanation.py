@@ -55,7 +55,7 @@ class Explanation:
 
     pod: QuotaPod  # the pod
     quota: Quota | None  # that of its namespace
-    refusal: str  # why its quota, or all together, refuse it: what its events say; empty: they do not
+    refusal: str  # why its quota, or all together, reject it, as in its events; empty: they do not
     lines: tuple[Line, ...]  # the arithmetic behind it, by resource; none without a quota
     claimants: tuple[Claimant, ...]  # other pods with a claim
     fits: tuple[str, ...]
@@ -160,7 +160,7 @@ def _obstacles(seen: QuotaSnapshot, pod: QuotaPod) -> Sequence[str]:
     if pod.gated:
         result.append("scheduling gates hold the pod back")
     elif not _unschedulable(given):
-        result.append("kube-scheduler has not said yet that it found no node for the pod (PodScheduled=False)")
+        result.append("kube-scheduler has not yet marked the pod unschedulable (PodScheduled=False)")
     if pod.hold is not None and pod.hold.lasts(seen.now):
         result.append(f"resources are reserved for the pod on node {pod.hold.node} already")
     if seen.cluster.ledger.quota(pod.namespace) is None:

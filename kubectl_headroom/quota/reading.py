@@ -23,7 +23,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the profile is that says how quotas are enforced."""
+    """The place of the profile that configures quotas."""
 
     chosen: profiles.SelectedProfile | None  # the profile of a file; None: the cluster's
     headroom_namespace: str  # where the scheduler's ConfigMap is
@@ -39,7 +39,7 @@ class QuotaSnapshot:
     origin: str  # where the profile comes from
     enforced: bool  # whether the profile enforces them at all
     now: float  # when it was read [unix s]
-    scheduler_names: tuple[str, ...]  # the schedulers that ask the extender
+    scheduler_names: tuple[str, ...]  # the schedulers that use the extender
     unreadable: list[str] = field(default_factory=list)  # objects that could not be understood, each with the reason
 
     @classmethod

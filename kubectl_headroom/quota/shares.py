@@ -17,7 +17,7 @@ class Share:
     borrowed: int  # used beyond min
     lent: int
     """The part of the unused min that others have borrowed. Several lenders lend in proportion to that."""
-    pending: int  # what its pods ask for that are not bound
+    pending: int  # requests of its pending pods
 
     def left(self, spare: Mapping[str, int]) -> int | None:
         """Return how much more the namespace may take now: the least of its max and the sum of min; None: no limit.

@@ -10,8 +10,8 @@ from kubectl_headroom.errors import CommandError
 from kubectl_headroom.shadow.accounts import COLUMNS, accounts, as_json, cells, total
 
 NO_NODES: Final = (
-    'No node{which} is in shadow mode, as namespace {namespace} says. Write "enable": true, "mode": "shadow" into '
-    "colocation-config (for some nodes: into an entry of nodeConfigs), and look again in two minutes; where Headroom "
+    'No node{which} is in shadow mode in namespace {namespace}. Write "enable": true, "mode": "shadow" into '
+    "colocation-config (for some nodes: into an entry of nodeConfigs), and repeat in two minutes; where Headroom "
     "is elsewhere, name its namespace with -n."
 )
 """When there is nothing to show."""

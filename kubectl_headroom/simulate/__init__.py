@@ -1,1 +1,1 @@
-"""`kubectl headroom simulate`: what our scheduler plugins would say of a pod now. Reads only; writes nothing."""
+"""`kubectl headroom simulate`: the scheduler plugins' result for a pod now. Reads only; writes nothing."""

@@ -43,7 +43,7 @@ class PodRequest:
 
 
 async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None = None) -> None:
-    """Print what our plugins say of pods.
+    """Print the plugins' results for pods.
 
     Args:
         api: the cluster.

@@ -51,7 +51,7 @@ class PodFile:
     objects: tuple[Json, ...]  # the decoded objects
 
     def pods(self, namespace: str) -> list[GivenPod]:
-        """The pods, in order; objects of other kinds beside them are passed over.
+        """The pods, in order; objects of other kinds beside them are ignored.
 
         Args:
             namespace: of pods that name none.
@@ -125,7 +125,7 @@ def _given(item: Json, number: int, namespace: str, place: str) -> GivenPod:
     if not isinstance(spec, dict) or not isinstance(spec.get("containers"), list) or not spec["containers"]:
         path = ".".join((*TEMPLATE_AT.get(kind, ()), "spec", "containers"))
         raise CommandError(f"{place}: {kind} {name} has no {path}: a pod needs at least one container.", USAGE)
-    # A pod that is simulated has not been scheduled, whatever the file says of where it runs.
+    # A pod that is simulated has not been scheduled, even if the file names a node.
     head = {**own, "name": name, "namespace": where, "uid": f"simulated-{number}"}
     if kind in TEMPLATE_AT:
         head["ownerReferences"] = [{"kind": kind, "name": name, "controller": True}]

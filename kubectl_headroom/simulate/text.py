@@ -1,4 +1,4 @@
-"""A simulation as text: the answer, a table of the best nodes, who is refused and why, one node in full."""
+"""A simulation as text: the answer, a table of the best nodes, rejected nodes with reasons, one node in full."""
 
 import json
 from collections import Counter

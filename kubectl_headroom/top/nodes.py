@@ -35,7 +35,7 @@ COLUMNS: Final = (
 READY: Final = "ready"  # what a report's prediction is called that can be acted on
 EXPIRED: Final = "expired"  # what a report's prediction is called that is too old to count: nothing is published by it
 _EXPIRED_SECONDS: Final = (DEFAULTS.degrade_time_minutes or 0) * 60
-"""A report older than this does not count, unless the manager says that it does. [s]"""
+"""A report older than this does not count, unless the manager counts it. [s]"""
 _LATE_REPORTS: Final = 3
 _DEFAULT_INTERVAL_SECONDS: Final = 60
 _HOT_PERCENT: Final = 80
@@ -47,7 +47,7 @@ class NodeRow:
 
     name: str  # name of the node
     allocatable: Amount  # what pods may request there
-    report: Report  # what its agent says
+    report: Report  # the agent's report
     mid: Amount  # published Mid resources; None where the Node has no such key
     mid_requested: Amount  # what bound Mid pods request
     mid_used: Amount  # what these use; None before a report has them

@@ -64,7 +64,7 @@ def effective_strategy(
 ) -> EffectiveStrategy:
     """The strategy of a node with these labels and annotations.
 
-    An annotation or label with any fault is ignored as a whole, and a finding says so.
+    An annotation or label with any fault is ignored as a whole, and reported as a finding.
 
     Args:
         config: the configuration in force.

@@ -30,7 +30,7 @@ def register(registry: kopf.OperatorRegistry) -> None:
         registry=registry,
     )
     async def config_map_edit(*, warnings: list[str], **given: Any) -> None:  # noqa: ANN401 - whatever kopf gives
-        # A text of a megabyte takes a second, and the manager has other things to do, some of them in threads.
+        # A text of a megabyte takes a second, and the manager has other work, some of it in threads.
         loop = asyncio.get_running_loop()
         result = await loop.run_in_executor(_VALIDATOR, review, _text(given["new"]), _text(given["old"]))
         refusals = result.refusals()

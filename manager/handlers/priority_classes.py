@@ -19,7 +19,7 @@ _DESCRIPTIONS: Final = {
 def priority_class(band: PriorityBand) -> dict[str, Any]:
     """Return the PriorityClass of a band, with the lowest value of the band.
 
-    Each user who may create pods may name a class, so only pods of Prod preempt others.
+    Any user with the right to create pods may name a class, so only pods of Prod preempt others.
     """
     labels = {"app.kubernetes.io/part-of": "headroom"}  # `manager.cleanup` deletes the classes with this label
     return {

@@ -6,7 +6,7 @@ published since the report before it, as far back as the report's averages reach
 (`metricAggregateDurationSeconds`), per resource and in integers:
 
     reserved = max(system usage + Prod host applications, capacity - allocatable, annotation reservation)
-    used     = usage of the pods above Mid; where the agent does not say it, node usage - system usage - midOwn
+    used     = usage of the pods above Mid; without a value from the agent, node usage - system usage - midOwn
     free     = max(capacity - reserved - used, 0)                            what Mid pods could have had
     too much = max(published - free, 0)
 

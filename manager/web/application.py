@@ -113,7 +113,7 @@ class Application:
         name, _, what = rest.partition("/")
         if first == "nodes" and name in context.cluster.nodes and what in ("", "history", "explain"):
             return self._node_data(name, what, length)
-        return _reply(b'{"error": "there is no such thing"}', _JSON, HTTPStatus.NOT_FOUND)
+        return _reply(b'{"error": "not found"}', _JSON, HTTPStatus.NOT_FOUND)
 
     def _node_data(self, name: str, what: str, length: str) -> Reply:
         context, now, recorder = self._context, self._context.wall(), self._context.state_of(Recorder)
@@ -150,7 +150,7 @@ def _plot(plot: Plot) -> dict[str, Any]:
 
 
 def _length(words: Words) -> str:
-    """Return how far plots go back; two hours where the query says nothing that is known."""
+    """Return how far plots go back; two hours by default."""
     window = words.get("range", "")
     return window if window in RINGS else next(iter(RINGS))
 

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class NotRead(Exception):  # noqa: N818 - a state of the world
-    """The NodeMetric could not be read now; one line that says why."""
+    """The NodeMetric could not be read now; one line with the reason."""
 
 
 class NodeMetrics:

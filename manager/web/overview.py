@@ -60,18 +60,18 @@ class Query(NamedTuple):
 
     @classmethod
     def of(cls, words: Mapping[str, str]) -> Self:
-        """Read it from a query string; what cannot be understood counts as not said."""
-        said = {name: text[:_LONGEST_TEXT] for name, text in words.items()}
+        """Read it from a query string; unknown values count as absent."""
+        values = {name: text[:_LONGEST_TEXT] for name, text in words.items()}
         choices: dict[str, Collection[str]] = {
             "state": set(State),
             "prediction": {"ready", "not ready"},
             "sort": ORDERS,
             "range": RINGS,
         }
-        chosen = {name: said[name] for name, values in choices.items() if said.get(name) in values}
-        page = said.get("page", "")
+        chosen = {name: values[name] for name, allowed in choices.items() if values.get(name) in allowed}
+        page = values.get("page", "")
         number = int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 7 else 1  # noqa: PLR2004 - digits
-        return cls(q=said.get("q", "").strip(), backwards=said.get("backwards") == "1", page=number, **chosen)
+        return cls(q=values.get("q", "").strip(), backwards=values.get("backwards") == "1", page=number, **chosen)
 
 
 class Selection(NamedTuple):

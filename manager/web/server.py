@@ -1,4 +1,4 @@
-"""The page's listener: an address of its own, so that who may see metrics need not be able to see the page."""
+"""The page's listener: an address of its own, so that readers of metrics need no access to the page."""
 
 import asyncio
 import ipaddress
@@ -29,7 +29,7 @@ class UiServer(HttpServer):
         super().__init__(address, Application(context, self._metrics, local=is_loopback(address)).pages(), FLAG)
 
     async def keep(self, api: ApiServer) -> None:
-        """Remember what nodes say, for ever, and read single NodeMetrics by this session."""
+        """Record the nodes' history until cancelled, and read single NodeMetrics by this session."""
         self._metrics.attach(api, asyncio.get_running_loop())
         while True:
             try:

@@ -71,7 +71,7 @@ def evaluate(
     if age > known.prediction_summary.silent_after:
         return State.LATE, f"no report for {amounts.age(age)}: see the agent's pod on this node"
     if not known.report.collecting:
-        return State.LATE, "the agent says that it cannot measure this node: see condition Collecting"
+        return State.LATE, "the agent reports that it cannot measure this node: see condition Collecting"
     return _of_condition(known, reason, published=published is not None, publishes=publishes)
 
 

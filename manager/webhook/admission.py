@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 
 class NotAReviewError(ValueError):
-    """The body is not a request of an API server; one line that says why."""
+    """The body is not a request of an API server; one line with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class AdmissionRequest:
     resource: str  # such as "v1/configmaps"
     namespace: str  # namespace of the object
     name: str  # name of the object
-    user: str  # who edits
+    user: str  # the editing user
     text: str | None  # the config as it would be; `None` when there would be none
     before: str | None  # the present config; `None` without one
 
@@ -148,10 +148,10 @@ def refused(review: Mapping[str, Any]) -> bool:
 
 
 def _review(review: AdmissionRequest, response: Json, warnings: Iterable[str]) -> Json:
-    said = [printable(str(warning)) for warning in warnings]
-    cut = [_cut(warning, _LONGEST_WARNING) for warning in said[:_MOST_WARNINGS]]
-    if len(said) > _MOST_WARNINGS:
-        cut.append(f"and {len(said) - _MOST_WARNINGS} more warnings")
+    texts = [printable(str(warning)) for warning in warnings]
+    cut = [_cut(warning, _LONGEST_WARNING) for warning in texts[:_MOST_WARNINGS]]
+    if len(texts) > _MOST_WARNINGS:
+        cut.append(f"and {len(texts) - _MOST_WARNINGS} more warnings")
     response = {"uid": review.uid, **response}
     if cut:
         response["warnings"] = cut

@@ -22,7 +22,7 @@ class Health:
     required: dict[str, Line] = field(default_factory=dict)
     """Without these no request can be served: "" when met, else the problem. /readyz and /healthz fail."""
     checks: dict[str, Line] = field(default_factory=dict)  # "" when passed, else the problem. /healthz fails.
-    states: dict[str, Line] = field(default_factory=dict)  # shown by /healthz?verbose, whatever they say
+    states: dict[str, Line] = field(default_factory=dict)  # shown by /healthz?verbose, without effect on it
 
     def missing(self) -> list[str]:
         """The reasons why the extender cannot serve requests, one sentence each."""

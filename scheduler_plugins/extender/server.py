@@ -1,4 +1,4 @@
-"""The extender's pages: POST /filter, /prioritize and /preempt for kube-scheduler; GET what says how it is."""
+"""The extender's pages: POST /filter, /prioritize and /preempt for kube-scheduler; GET its health and state."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence

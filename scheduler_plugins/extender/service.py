@@ -144,7 +144,7 @@ class Extender:
         return np.array([by_name.get(name, 0) for name in arguments.names], np.int64)
 
     def preempt(self, arguments: Preemption) -> Mapping[str, Victims]:
-        """The victims that may go, by node: not on nodes that stay refused when they are gone, and as the plugins say.
+        """The allowed victims, by node: not on nodes that stay rejected without them, and as the plugins decide.
 
         Raises PluginError: a plugin failed; UnreadablePod: the pod cannot be read.
         """

@@ -72,5 +72,5 @@ class SlowRequests:
         return (
             f"answers that came after more than {self.timeout_seconds:g} s: {self._count}, the longest after "
             f"{self._longest:.1f} s, the last {ago:.0f} s ago; kube-scheduler went on without them, and with "
-            "ignorable: true no quota held for those pods; give the extender CPU, as docs/runbooks.md says"
+            "ignorable: true no quota held for those pods; give the extender CPU, see docs/runbooks.md"
         )

@@ -43,7 +43,7 @@ class WatcherPages:
     def __init__(self, cache: ClusterCache, clock: Callable[[], float], healthy: Callable[[], bool]) -> None:
         self._cache, self._clock, self._healthy = cache, clock, healthy
         self._known: dict[str, _Known] = {}
-        self._paced = CoalescedRender(self._made)  # any client in the pod network may ask
+        self._paced = CoalescedRender(self._made)  # any client in the pod network may send requests
 
     def pages(self) -> Pages:
         return {("GET", "/watcher"): self.watcher, ("GET", "/watcher/health"): self.health}

@@ -19,7 +19,7 @@ from scheduler_plugins.snapshot.arrays import IntArray
 
 
 class BadRequest(ValueError):  # noqa: N818 - it is what HTTP calls it
-    """A body that is no request of an extender; the message says why."""
+    """A body that is no request of an extender; the message has the reason."""
 
 
 class FullNodes(BadRequest):

@@ -28,7 +28,7 @@ Observer = Callable[[str, str, float, bool], None]
 
 
 class PluginError(Exception):
-    """A plugin failed; the message names it and says how."""
+    """A plugin failed; the message has its name and the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Cycle:
             yield name, weight, _checked(name, self._call(name, plugin, "score", pod, nodes), nodes)
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
-        """Return which victims may go, by node, after every plugin had its say."""
+        """Return the allowed victims, by node, after every plugin has decided."""
         for name, plugin in self._post_filters:
             victims = self._call(name, plugin, "post_filter", pod, nodes, victims)
         return victims

@@ -2,9 +2,9 @@
 
 At the extension points, in this order: `PreFilterPlugin`, `FilterPlugin`, `ScorePlugin`, `ReservePlugin`;
 `PostFilterPlugin` when no node is left. Beside them: `NodeTable` and `PodAccount` have numbers kept ready per node,
-`StatefulPlugin` keeps state of the cluster, `PodFacts` reads more of a pod than numbers, `LoadAccounting` says how load
-is counted, `Configurable` checks arguments, `ExplainingPlugin` reports its numbers, `RecognisingPlugin` knows its
-reasons again.
+`StatefulPlugin` keeps state of the cluster, `PodFacts` reads more of a pod than numbers, `LoadAccounting` counts load,
+`Configurable` checks arguments, `ExplainingPlugin` reports its numbers, `RecognisingPlugin` finds its own
+reasons.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ class ProblemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A thing wrong with a plugin's arguments."""
+    """An error in a plugin's arguments."""
 
     field: str  # its JSON name; parts of an object are joined by dots
     kind: ProblemKind  # the kind of fault
@@ -94,7 +94,7 @@ class ScorePlugin(Protocol):
 
 @runtime_checkable
 class PostFilterPlugin(Protocol):
-    """Has a say in preemption."""
+    """The extension point of preemption: removes nodes or victims."""
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The victims that may go, by node: those that kube-scheduler chose, fewer nodes, or others."""

@@ -1,7 +1,7 @@
 """The nodes of a shortlist: the better part by our score, of each group of nodes with equal soft constraints.
 
 kube-scheduler's own scores decide among the listed nodes. So no group of nodes that the soft constraints distinguish
-may be left out for load alone, and nodes that a taint of PreferNoSchedule wants avoided come last in theirs. Pure.
+may be left out for load alone, and nodes with a taint of effect PreferNoSchedule come last in theirs. Pure.
 """
 
 from dataclasses import dataclass

@@ -49,7 +49,7 @@ class LoadAware(LoadAwareArguments):
                 ("prod_load", np.int64, shape),  # the part of the Prod pods
                 ("updated", np.float64),  # time of the report; -inf: it states none [unix s]
                 ("reported", np.bool_),  # there is a NodeMetric
-                ("measured", np.bool_, shape),  # it says how much of a resource the node uses, as the filter compares
+                ("measured", np.bool_, shape),  # whether usage of the resource is known, for the filter
                 ("used", np.bool_, shape),  # the same whatever is aggregated, as for Prod pods among themselves
                 ("scored", np.bool_),  # the same of every resource that weighs in the score
                 ("aggregated", np.bool_),  # limit and load are of the aggregated group

@@ -240,7 +240,7 @@ def _problems(args: LoadAwareArguments) -> Iterator[Problem]:
     aggregated = args.aggregated or Aggregated()
     for name, given in (("usage", aggregated.filters), ("score", aggregated.score_aggregation_type != "")):
         if args.use_prediction and given:
-            text = f"together with aggregated.{name}AggregationType: both say what counts as usage, leave one"
+            text = f"together with aggregated.{name}AggregationType: both select the usage, remove one"
             yield _invalid("usePrediction", text)
 
 

@@ -117,10 +117,10 @@ def _notes(
         yield "no threshold holds here: nothing is checked, not even the age of the report"
     unknown = [name for name, known in zip(args.resources, account.known[row], strict=True) if not known]
     if unknown and not account.known[row][[resource in {"cpu", "memory"} for resource in args.resources]].any():
-        yield "the NodeMetric says nothing about the node itself: nothing is checked, and the score is 0"
+        yield "the NodeMetric has no usage of the node: nothing is checked, and the score is 0"
     elif unknown:
         named = " and ".join(unknown)
-        yield f"the NodeMetric does not say how much {named} is used: that is not checked, and the score is 0"
+        yield f"the NodeMetric has no {named} usage: that is not checked, and the score is 0"
     if args.use_prediction and not account.by_peak[row]:
         yield _why_not_predicted(args, record, account, row)
 

@@ -45,7 +45,7 @@ class LowRiskOverCommitment:
     """The plugin; its fields are its arguments."""
 
     watcher_address: str = ""
-    """URL of a load-watcher service; if given, the metrics come from there, and `metricProvider` says only how to ask
+    """URL of a load-watcher service; if given, the metrics are its own, and `metricProvider` has only its options
     (times, TLS, and a token where it names no type)."""
     metric_provider: MetricProvider = field(default_factory=MetricProvider)  # where the metrics come from otherwise
     smoothing_window_size: int = 5
@@ -61,7 +61,7 @@ class LowRiskOverCommitment:
     node_metric_aggregated_duration: float = LONGEST
     """Over which window NodeMetrics are read; 0s: the longest they report. [s, written as a Go duration]"""
     parity: bool = False
-    """True if to treat metrics as upstream does: a node without any scores 0, old ones count for ever, and Prometheus'
+    """True if to treat metrics as upstream does: a node without any scores 0, old ones never expire, and Prometheus'
     certificate is not checked unless `metricProvider.insecureSkipVerify` is false."""
 
     # Arguments

@@ -21,7 +21,7 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import LONGEST_SECONDS
 from scheduler_plugins.snapshot.cache import ClusterCache
 
-COMPONENT: Final = "headroom-scheduler"  # who speaks in the Events
+COMPONENT: Final = "headroom-scheduler"  # reporting component of the Events
 
 _SOONEST_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 30.0

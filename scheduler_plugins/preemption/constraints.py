@@ -10,9 +10,9 @@ from scheduler_plugins.quota.pod import QuotaPod
 
 Json = Mapping[str, Any]
 
-OTHER_NODES: Final = "node(s) didn't match Pod's node affinity/selector"  # as kube-scheduler says it
-TAINTED: Final = "node(s) had untolerated taint(s)"  # as kube-scheduler says it
-CORDONED: Final = "node(s) were unschedulable"  # as kube-scheduler says it
+OTHER_NODES: Final = "node(s) didn't match Pod's node affinity/selector"  # kube-scheduler's text
+TAINTED: Final = "node(s) had untolerated taint(s)"  # kube-scheduler's text
+CORDONED: Final = "node(s) were unschedulable"  # kube-scheduler's text
 NUMERIC: Final = frozenset({"Lt", "Gt"})
 """Operators that tolerate nothing unless a feature gate is on that kube-scheduler 1.36 ships turned off."""
 _REFUSING: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -33,7 +33,7 @@ def tolerates_cordon(tolerations: Sequence[Json]) -> bool:
 
 HostPort: TypeAlias = tuple[str, str, int]  # address, protocol, port
 
-PORTS_TAKEN: Final = "node(s) didn't have free ports for the requested pod ports"  # as kube-scheduler says it
+PORTS_TAKEN: Final = "node(s) didn't have free ports for the requested pod ports"  # kube-scheduler's text
 _EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - nothing is bound here
 
 

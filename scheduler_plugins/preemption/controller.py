@@ -99,7 +99,7 @@ class Controller:
         await self._decide_for_all()
         self._metrics.rounds.inc()
 
-    # Those who wait
+    # Pending pods
 
     def _waiting(self, now: float) -> list[QuotaPod]:
         """Return the pods that may preempt, by priority, then by age."""
@@ -182,14 +182,14 @@ class Controller:
         """Nodes that are no place for a pod for now."""
         blocked_nodes = frozenset(self._holds.blocked_nodes(pod))
         if pod.hold is not None and any(uid in self._cluster.pods for uid in pod.hold.victims):
-            blocked_nodes |= {pod.hold.node}  # who was to leave there has not left in time
+            blocked_nodes |= {pod.hold.node}  # its victims did not end in time
         return blocked_nodes
 
     def _like(self, pod: QuotaPod) -> Hashable:
         """Return the key of a pod's decision; for an unreadable pod, the pod itself."""
         try:
             return self._equivalence_class.of(pod)
-        except Exception:  # noqa: BLE001 - as the next one: it is evaluated alone, and that says why it cannot be
+        except Exception:  # noqa: BLE001 - as the next one: it is evaluated alone, and its error is reported
             return pod.uid
 
     def _decided(self, pod: QuotaPod, blocked_nodes: AbstractSet[str]) -> Decision | Undecided:
@@ -219,7 +219,7 @@ class Controller:
         self._undecided[pod.uid] = _Undecided(None, _REFUSED_SECONDS, until)
         self._metrics.decisions.labels("refused").inc()
         taken = isinstance(error, ApiError | ApiUnavailable)
-        why = f"the API server does not take who would be, {error}" if taken else f"{type(error).__name__}: {error}"
+        why = f"the API server rejects the evictions, {error}" if taken else f"{type(error).__name__}: {error}"
         self._recorder.explain(pod, "Warning", events.WITHHELD, f"No victims: {why}")
 
     async def _act(self, pod: QuotaPod, decision: Decision) -> None:

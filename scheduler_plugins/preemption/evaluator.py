@@ -61,7 +61,7 @@ class Evaluator:
             beyond = fit.unmodelled
             # Each eviction changes where pods run: there kube-scheduler's reason for resources alone is not enough.
             if beyond and (fit.pod_constraints or not is_about_resources(refusal_of(pod.json or {}))):
-                return Undecided(f"where it fits is for kube-scheduler alone to say: it has {', '.join(beyond)}", {})
+                return Undecided(f"only kube-scheduler can place it: it has {', '.join(beyond)}", {})
             plugin_verdicts = PluginVerdicts(
                 self.cache, self.others, self.cluster, pod, held, now, self.cluster.nodes if nodes is None else nodes
             )

@@ -30,8 +30,8 @@ from scheduler_plugins.quota.objects import QuotaNode
 from scheduler_plugins.quota.pod import QuotaPod
 
 GONE: Final = "node is gone"  # of a node that is not known
-OTHER_NAME: Final = "node(s) didn't match the requested node name"  # as kube-scheduler says it
-TOO_MANY: Final = "Too many pods"  # as kube-scheduler says it
+OTHER_NAME: Final = "node(s) didn't match the requested node name"  # kube-scheduler's text
+TOO_MANY: Final = "Too many pods"  # kube-scheduler's text
 
 
 class FitModel:

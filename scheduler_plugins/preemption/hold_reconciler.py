@@ -157,7 +157,7 @@ class HoldReconciler:
                     raise result
 
     def _not_taken(self, uid: str, error: Exception) -> None:
-        """Nothing can be done about a pod, as the API server takes nothing say: it is tried again later."""
+        """Handle a pod whose requests the API server rejects: it is retried later."""
         self._again[uid] = self.monotonic() + _AGAIN_SECONDS
         if (pod := self._cluster.pods.get(uid)) is not None:
             note = f"Cannot process the reservation: {error}"
@@ -199,7 +199,7 @@ class HoldReconciler:
         if not await self._as_known(pod, terminating):
             _LOG.debug("Pod %s: no eviction yet, pod or quota changed", pod.key)
             return
-        for victim in sorted(terminating, key=self._is_unprotected):  # who may be refused comes first
+        for victim in sorted(terminating, key=self._is_unprotected):  # protected victims first
             if not self.evictor.allows():
                 return
             why, _ = self._begun.get(pod.uid, (decision.arithmetic, 0.0))

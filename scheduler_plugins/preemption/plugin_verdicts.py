@@ -50,7 +50,7 @@ class PluginVerdicts:
             self._settle(pod, held, now)
 
     def hopeless(self, possible: Mapping[str, AbstractSet[str]]) -> Mapping[str, str]:
-        """The nodes that are refused even if all leave who may, and why."""
+        """The nodes that are refused even without all evictable pods, and why."""
         left = self._nodes.take(np.arange(len(self._nodes)))
         for name, row in self._row.items():
             self._relieve(left, row, name, possible.get(name, frozenset()))

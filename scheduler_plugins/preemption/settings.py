@@ -58,8 +58,8 @@ class PreemptionSettings:
             if not low <= getattr(self, name) <= high
         ]
         if self.back_off_seconds > self.longest_back_off_seconds:
-            said = f"{self.longest_back_off_seconds:g} is less than backOffSeconds, {self.back_off_seconds:g}"
-            result.append(Problem("longestBackOffSeconds", ProblemKind.INVALID, said))
+            message = f"{self.longest_back_off_seconds:g} is less than backOffSeconds, {self.back_off_seconds:g}"
+            result.append(Problem("longestBackOffSeconds", ProblemKind.INVALID, message))
         result += [
             Problem(f"schedulerNames[{index}]", ProblemKind.INVALID, f"{name[:60]!r} is no name of a scheduler")
             for index, name in enumerate(self.scheduler_names)

@@ -18,7 +18,7 @@ _MOST_TOLD: Final = 50
 def load_profile(path: Path, mode: str | None = None, scheduler_name: str | None = None) -> Profile:
     """Read a profile.
 
-    Raises ProfileError: it cannot be read, or says something that is not understood; names every mistake.
+    Raises ProfileError: it cannot be read or is invalid; names every mistake.
     """
     try:
         content = path.read_text(encoding="utf-8")
@@ -29,7 +29,7 @@ def load_profile(path: Path, mode: str | None = None, scheduler_name: str | None
 
 
 def parse_profile(content: str, origin: str, mode: str | None = None, scheduler_name: str | None = None) -> Profile:
-    """Read a profile's text. Raises ProfileError: it says something that is not understood; names every mistake."""
+    """Read a profile's text. Raises ProfileError: it is invalid; names every mistake."""
     try:
         data = text.read(content)
     except text.TextError as error:

@@ -52,7 +52,7 @@ def build(name: str, arguments: object, path: str) -> Any:  # noqa: ANN401 - a c
         plugin = read(kind, arguments, path, mistakes)
         if isinstance(plugin, Configurable):
             plugin = plugin.defaulted()
-            # Of what could not be read, and so has its default, nothing further is said.
+            # An unreadable argument has its default, and causes no further errors.
             unread = {_ROOT.split(mistake.removeprefix(f"{path}."))[0] for mistake in mistakes}
             problems = [problem for problem in plugin.problems() if _ROOT.split(problem.field)[0] not in unread]
             mistakes += [f"{path}.{problem.field}: {problem.message}" for problem in problems]

@@ -10,7 +10,7 @@ LARGEST: Final = 20_000  # the limit of values in a text, with expanded anchors
 
 
 class TextError(ValueError):
-    """A text that is no such YAML; one line that says where and why."""
+    """A text that is no such YAML; one line with place and reason."""
 
 
 def read(text: str) -> Any:  # noqa: ANN401 - whatever the YAML holds

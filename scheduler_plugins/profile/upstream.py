@@ -1,6 +1,6 @@
 """`kind: KubeSchedulerConfiguration`: a file for kube-scheduler with these plugins built in, read unchanged.
 
-Ours are taken from `profiles[].plugins` and `pluginConfig`; kube-scheduler's own plugins and settings are passed over,
+Ours are taken from `profiles[].plugins` and `pluginConfig`; kube-scheduler's own plugins and settings are ignored,
 because kube-scheduler itself has them in its own configuration.
 """
 
@@ -169,7 +169,7 @@ class _Reader:
             elif name in self._known or (name == ALL and verb == "disabled"):
                 yield name, weight
             elif name in IN_TREE:
-                self._problems.notes.append(f"{at}: {name} is kube-scheduler's own, passed over")
+                self._problems.notes.append(f"{at}: {name} is kube-scheduler's own, ignored")
             elif verb == "disabled":
                 self._problems.notes.append(f"{at}: {name} is not a plugin of Headroom: nothing to disable")
             else:

@@ -18,7 +18,7 @@ _SAMPLES: Final = ("", LATEST)
 
 
 def utilisation(metrics: Sequence[Mapping[str, Any]], measured_at: float, *, smoothed: bool) -> Utilisation | None:
-    """A reading from a node's metrics; None when there are none. Metrics of other types say nothing of either resource.
+    """A reading from a node's metrics; None when there are none. Metrics of other types describe neither resource.
 
     Args:
         metrics: load-watcher's list: objects with `type`, `operator` and `value` (percent).
@@ -57,7 +57,7 @@ LARGEST_PERCENT: Final = 1000.0  # more than this of what a node has is no measu
 
 
 class ProviderError(Exception):
-    """A fetch brought nothing that can be used; the message says why, and is shown to people."""
+    """A fetch brought nothing that can be used; the message has the reason, for people."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class ProviderMetrics:
         prefix, labels = "headroom_scheduler_provider_", ["plugin", "provider"]
         self.fetches = Histogram(
             f"{prefix}fetch_seconds",
-            "Time to ask a plugin's provider of metrics, by outcome (answered, failed).",
+            "Time to query a plugin's provider of metrics, by outcome (answered, failed).",
             [*labels, "outcome"],
             buckets=_BUCKETS,
             registry=registry,
@@ -42,10 +42,10 @@ class ProviderMetrics:
         self.last_answer = Gauge(
             f"{prefix}last_answer_timestamp_seconds", "When it last answered.", labels, registry=registry
         )
-        said = (
+        help_text = (
             "Nodes in its last answer (matched), nodes that it left out (missing), names that are no nodes (unknown)."
         )
-        self.nodes = Gauge(f"{prefix}nodes", said, [*labels, "state"], registry=registry)
+        self.nodes = Gauge(f"{prefix}nodes", help_text, [*labels, "state"], registry=registry)
         values = "Values in its answers that are no measurements."
         self.unusable = Counter(f"{prefix}unusable_values_total", values, labels, registry=registry)
 
@@ -70,7 +70,7 @@ class Match:
         if self.missing:
             parts.append(f"without {_some(self.missing)}")
         if self.unknown:
-            hint = "" if self.matched else "; metricProvider.nodeLabel and nodePattern say how nodes are named"
+            hint = "" if self.matched else "; metricProvider.nodeLabel and nodePattern map their names to nodes"
             parts.append(f"{len(self.unknown)} names are no nodes: {_some(self.unknown)}{hint}")
         return ", ".join(parts)
 
@@ -140,8 +140,8 @@ class Runner:
             raise ProviderError(f"the answer has no node{bad}")
         readings: dict[str, Utilisation] = {}
         self._cache.retain_readings(self._plugin, answer.nodes.keys())
-        said = iter(answer.nodes.items())
-        while some := list(islice(said, _AT_ONCE)):
+        pairs = iter(answer.nodes.items())
+        while some := list(islice(pairs, _AT_ONCE)):
             result = {name: utilisation(node.metrics, node.measured_at, smoothed=smoothed) for name, node in some}
             measured = {name: reading for name, reading in result.items() if reading is not None}
             readings |= measured

@@ -118,7 +118,7 @@ class ProviderSpec:
 
     metric_provider: MetricProvider  # the arguments' provider settings
     watcher_address: str | None = None
-    """URL of a load-watcher service; if given, the provider is that service whatever else is said."""
+    """URL of a load-watcher service; if given, the provider is that service whatever else is configured."""
     parity: bool = False
     """True if percentages are taken as upstream takes them, mistakes included: KubernetesMetricsServer's of the
     capacity, and not of allocatable."""

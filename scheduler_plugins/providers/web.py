@@ -94,8 +94,8 @@ class Session:
             async with self._session.get(url, params=params, allow_redirects=False) as response:
                 body = await self._read(response)
                 if response.status != _OK:
-                    said = _error_text(response, self._veiled(body.decode(errors="replace")).encode())
-                    raise ProviderError(f"{path} answers {response.status}: {self._veiled(said)}")
+                    message = _error_text(response, self._veiled(body.decode(errors="replace")).encode())
+                    raise ProviderError(f"{path} answers {response.status}: {self._veiled(message)}")
         except TimeoutError as error:
             raise ProviderError(f"no answer within {self._site.settings.timeout_seconds:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The cluster as quotas see it, fed by watches: quotas, pods, nodes, disruption budgets, and who has claims."""
+"""The state of quotas, fed by watches: quotas, pods, nodes, disruption budgets, and claims."""
 
 import math
 from collections import Counter

@@ -19,7 +19,7 @@ class PreemptionGrant:
 
     pod: QuotaPod  # the preempting pod
     at: float  # when. [unix s]
-    victims: Mapping[str, Sequence[QuotaPod]]  # who may be evicted, by node
+    victims: Mapping[str, Sequence[QuotaPod]]  # the allowed victims, by node
     why: Mapping[str, str]  # why they and not others, by node: one sentence with the numbers
 
 

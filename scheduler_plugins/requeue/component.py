@@ -18,7 +18,7 @@ from scheduler_plugins.requeue.unschedulable import UnschedulablePods
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 
-COMPONENT: Final = "headroom-scheduler"  # who reports the Events
+COMPONENT: Final = "headroom-scheduler"  # reporting component of the Events
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -41,10 +41,10 @@ class _Reported:
 
 
 class RefusalEventRecorder:
-    """Writes the Events, at a limited rate and each thing once.
+    """Writes the Events, at a limited rate and each reason once.
 
     Args:
-        unschedulable: who waits.
+        unschedulable: the pending pods.
         cache: the cluster.
         cycle: knows the numbers.
         recorder: writes.
@@ -99,7 +99,7 @@ class RefusalEventRecorder:
                 problem = ""
             except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
                 if problem != (problem := f"{type(error).__name__}: {error}"):
-                    texts = None if isinstance(error, PluginError) else error  # it names the plugin and says how
+                    texts = None if isinstance(error, PluginError) else error  # it names the plugin and the error
                     _LOG.error("Cannot record events for rejected pods: %s", error, exc_info=texts)
 
     async def record_due(self) -> None:

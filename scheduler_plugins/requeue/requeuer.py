@@ -174,8 +174,8 @@ class Requeuer:
         if error.status == _FORBIDDEN and 'cannot patch resource "pods/status"' in error.message:
             self._resume_at = now + _FORBIDDEN_SECONDS
             if not self._forbidden:
-                said = "Refused pods are not requeued when a reason goes away, a role lacks the rule {%s}: %s"
-                _LOG.warning(said, MISSING_RIGHT, error)
+                text = "Refused pods are not requeued when a reason goes away, a role lacks the rule {%s}: %s"
+                _LOG.warning(text, MISSING_RIGHT, error)
             self._forbidden = True
             return "forbidden"
         _LOG.warning("Pod %s could not be requeued, it is tried again later: %s", entry.key, error)

@@ -84,7 +84,7 @@ class Group:
     nodes: NodeSet | None  # the nodes of kube-scheduler's last request; None: an earlier process knew
     pods: dict[str, UnschedulablePod] = field(default_factory=dict)  # the pods by uid
     requeued: dict[str, float] = field(default_factory=dict)
-    """Since when kube-scheduler has been expected to ask about a pod again, by uid. [s, monotonic]"""
+    """Since when another request of kube-scheduler for a pod has been due, by uid. [s, monotonic]"""
     window: int = 1  # how many may be requeued at once [pods]
     backoff: Backoff = field(default_factory=lambda: Backoff(*_BACKOFF_SECONDS))  # after rounds without a fitting pod
     not_before: float = float("-inf")  # none is requeued before [s, monotonic]
@@ -121,7 +121,7 @@ class UnschedulablePods:
     """The pods that wait, until they are placed or gone. Fed by refusals and by the watch of pods; both are quick.
 
     A pod that another replica patches is forgotten: that replica's kube-scheduler is at work. So is one about which
-    kube-scheduler does not ask again: its own filters refuse the pod now, and it knows when to try again.
+    kube-scheduler sends no request: its own filters reject the pod now, and it retries by itself.
 
     Args:
         most: how many pods are remembered.

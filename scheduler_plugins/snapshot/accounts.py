@@ -15,7 +15,7 @@ _Read = TypeVar("_Read")
 
 @runtime_checkable
 class PodAccount(Protocol):
-    """A plugin that wants numbers of every pod, and their sums over the pods of each node."""
+    """A plugin with numbers of every pod, summed over the pods of each node."""
 
     def width(self) -> int:
         """Return how many numbers there are of a pod."""
@@ -33,7 +33,7 @@ class PodAccount(Protocol):
 
 @runtime_checkable
 class PodFacts(Protocol):
-    """A plugin that wants to know more of a pod than numbers."""
+    """A plugin that reads more of a pod than numbers."""
 
     def facts(self, pod: Mapping[str, Any]) -> Hashable:
         """Return the pod's facts for the plugin, from its JSON; `PodRequest.facts` has them by the plugin's name.
@@ -68,7 +68,7 @@ class Accounts:
 
         Raises:
             QuantityError: a request or limit is not a quantity.
-            ValueError: a plugin fails, gives another number of them than it said, or too large ones.
+            ValueError: a plugin fails, returns another number of them than declared, or too large ones.
         """
         return self._shared(tuple([_guarded(name, plugin.amounts, pod) for name, plugin in self._plugins.items()]))
 

@@ -31,14 +31,14 @@ class NodeState:
     """Allocatable by the node's status alone. [milli-cores for cpu, else base units]"""
     ledger: NodeLedger  # its measured and expected load. To be read only.
     sums: Mapping[str, Vector]
-    """Sums over the pods that are bound to it, by the name of the plugin that wants them (see `accounts`)."""
+    """Sums over the pods that are bound to it, by the name of their plugin (see `accounts`)."""
     readings: Mapping[str, Any]
     """The last readings of the plugins' own sources for the node, by plugin name; absent: none so far."""
 
 
 @runtime_checkable
 class NodeTable(Protocol):
-    """A plugin that wants numbers of every node kept ready between pods."""
+    """A plugin with numbers of every node that are kept ready between pods."""
 
     def dtype(self) -> np.dtype[Any]:
         """The fields of a node's record."""
@@ -66,7 +66,7 @@ class Nodes:
     shape (N, 2, 2 R + W). First the mean: of a pod that may land on k nodes, each has a k-th; then all of each."""
     variances: FloatArray  # the variance of what lands, shape (N, 2 R + W)
     resources: int  # R: how many resources load is counted in
-    sums: IntArray  # sums over the bound pods that plugins want, shape (N, W): see `bound`
+    sums: IntArray  # the plugins' sums over the bound pods, shape (N, W): see `bound`
     ids: IntArray  # by which `NodeGroups` knows them, shape (N,)
     accounts: Mapping[str, slice]  # which columns of the sums belong to a plugin, by its name
     plugin_states: Mapping[str, PluginState]
@@ -88,7 +88,7 @@ class Nodes:
 
     @property
     def in_flight_sums(self) -> IntArray:
-        """Sums over these pods that plugins want, shape (N, W)."""
+        """The plugins' sums over these pods, shape (N, W)."""
         return self.landing[:, 0, 2 * self.resources :]
 
     def cautious(self) -> "Nodes":

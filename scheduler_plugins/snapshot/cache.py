@@ -53,7 +53,7 @@ class ClusterCache:
 
     Args:
         rules: how load is counted.
-        plugins: the plugins by name; those that want something kept for them (`NodeTable`, `PodAccount`, `Reserving`,
+        plugins: the plugins by name; those with cached data (`NodeTable`, `PodAccount`, `Reserving`,
             `StatefulPlugin`) are served.
         in_flight_seconds: how long a pod that is never seen bound, refused or gone stays charged. [s]
         steady: a clock that never jumps, by which charges expire; None: the times that are given. [s]
@@ -215,10 +215,10 @@ class ClusterCache:
             self.groups.delete(name)
             self._failures.pop(name, None)
 
-    # What plugins' own sources say
+    # Data of plugins' own sources
 
     def update_readings(self, plugin: str, readings: Mapping[str, Any]) -> None:
-        """Take some of what a plugin's own source said."""
+        """Store data of a plugin's own source."""
         for name, reading in readings.items():
             node_readings = self._readings.setdefault(name, {})
             if node_readings.get(plugin) != reading:
@@ -226,7 +226,7 @@ class ClusterCache:
                 self._stale.add(name)
 
     def retain_readings(self, plugin: str, names: AbstractSet[str]) -> None:
-        """Forget what a plugin's own source said of all nodes but these."""
+        """Forget data of a plugin's own source for all nodes but these."""
         for name in [name for name, given in self._readings.items() if plugin in given and name not in names]:
             del self._readings[name][plugin]
             self._stale.add(name)

@@ -248,8 +248,8 @@ def _as_go_reads(amount: object) -> object:
     return "0" if amount is None else amount.strip() if isinstance(amount, str) else amount
 
 
-def _annotations(thing: Mapping[str, Any]) -> Mapping[str, str]:
-    return (thing.get("metadata") or {}).get("annotations") or {}
+def _annotations(item: Mapping[str, Any]) -> Mapping[str, str]:
+    return (item.get("metadata") or {}).get("annotations") or {}
 
 
 def pod_totals(pod: Mapping[str, Any], kind: str) -> tuple[int, int]:

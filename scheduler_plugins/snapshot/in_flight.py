@@ -256,5 +256,5 @@ def _survived(what: str, uid: str) -> Iterator[None]:
     """Log the failure of a plugin: it must not end the watch of all pods."""
     try:
         yield
-    except Exception:  # noqa: BLE001 - as said above
+    except Exception:  # noqa: BLE001 - as above
         _LOG.exception("A plugin could not %s pod %s", what, uid)

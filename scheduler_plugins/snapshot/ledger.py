@@ -96,7 +96,7 @@ class NodeLedger:
 
     @property
     def prod_usage(self) -> Vector:
-        """Measured usage of the Prod pods that are still here, and of the system where the rules say so."""
+        """Measured usage of the Prod pods that are still present, and of the system where the rules include it."""
         system = self.report.system_usage if self.report and self.rules.prod_includes_system else None
         return _plus(self.sums.prod_usage, _known(system, self._nothing)) if system else self.sums.prod_usage
 
@@ -115,8 +115,8 @@ class NodeLedger:
     def measured(self, aggregation: tuple[str, float] | None = None) -> tuple[bool, ...]:
         """Return the resources of which the node's usage is known, as `load` counts it.
 
-        Koordinator uses estimates where a whole aggregation is missing; one that lacks a resource says nothing of
-        that resource.
+        Koordinator uses estimates where a whole aggregation is missing; one that lacks a resource leaves
+        that resource unknown.
         """
         plain, base = self._base(None), self._base(aggregation)
         if plain is None:
@@ -149,7 +149,7 @@ class NodeLedger:
     def assign(self, pod: PodRequest, now: float) -> None:
         """Put a pod on the node, or replace its entry.
 
-        A pod that does not say when it was scheduled was scheduled now, unless nothing of it that matters changed.
+        A pod without a time of scheduling was scheduled now, unless nothing of it that matters changed.
         """
         former = self._pods.get(pod.uid)
         self.unassign(pod.uid)

@@ -15,7 +15,7 @@ class PluginState(Protocol):
 
     @property
     def version(self) -> int:
-        """Changes with everything here that may change a verdict on any node: who could not be helped may be now."""
+        """Changes with each change here that may alter a verdict on any node: rejected pods may pass now."""
 
     def sources(self) -> Sequence[Source]:
         """Further kinds of objects to watch. Called once at start."""

@@ -33,7 +33,7 @@ class Refusal(NamedTuple):
 
     words: str  # reason and message of the condition
     written: float | None
-    """When the API server last took a change of the condition; None: the pod does not say. [unix s]"""
+    """The time of the condition's last change; None: unknown. [unix s]"""
 
 
 class PodTemplate(NamedTuple):
@@ -73,13 +73,13 @@ class PodRequest:
     node_name: str  # where it is bound; empty while it is pending
     band: PriorityBand  # its band, by label, priority or QoS
     priority: int  # its `spec.priority`; 0 where it states none, as kube-scheduler counts
-    created: float  # when it was created; 0 where it does not say. [unix s]
+    created: float  # when it was created; 0: unknown. [unix s]
     estimate: Vector  # its estimated usage. [per resource of the load rules]
     window: EstimationWindow  # until when the estimate counts although usage is reported
     scheduled_at: float | None  # time of its condition PodScheduled=True. [unix s]
     refused_at: float | None  # time of its condition PodScheduled=False, which a further refusal does not move [unix s]
-    refusal: Refusal | None  # what that condition says; None where it is not there
-    fingerprint: bytes  # changes with spec and conditions; only of a placed pod that does not say when it was scheduled
+    refusal: Refusal | None  # the condition's message; None without it
+    fingerprint: bytes  # changes with spec and conditions; only for a placed pod without a time of scheduling
     of_daemon_set: bool  # whether a DaemonSet owns it
     requests_mid: bool  # whether it requests, or is limited to, a Mid resource
     preferences: Preferences  # its soft constraints while it is pending, and the taints that it tolerates
@@ -108,7 +108,7 @@ class PodRequest:
         Args:
             pod: as `decode_pod` returns it.
             rules: how load is counted.
-            accounts: what plugins want to know.
+            accounts: the plugins' facts.
             template: reads the common part, possibly from a cache.
 
         Raises:

@@ -28,7 +28,7 @@ class TemplateKeys:
     def make(self, pod: Json) -> bytes:
         """Equal for typed pods that differ in nothing but name, uid, node, token volume, times and other status.
 
-        What says how far a resize has come, and whether it has a node at all and has ended, sets pods apart.
+        The state of a resize, and whether it has a node at all and has ended, distinguish pods.
         """
         key = blake2b(_ENCODE(list(_parts(pod))), digest_size=16).digest()
         self._last = pod, key

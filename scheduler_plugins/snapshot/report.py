@@ -13,7 +13,7 @@ from crds.priority import PriorityBand
 from headroom.kube.unreadable_objects import TooLarge
 from scheduler_plugins.snapshot.units import Usage, units, unix_time, usage
 
-DEFAULT_REPORT_INTERVAL: Final = 60.0  # how often a node is taken to report when its NodeMetric does not say. [s]
+DEFAULT_REPORT_INTERVAL: Final = 60.0  # the default interval of a node's reports. [s]
 MOST_ITEMS: Final = 1000
 """A report of more pods, aggregated amounts or conditions is not read: 36,000 take longer than kube-scheduler waits."""
 LONGEST: Final = 0.0  # in place of the longest reported duration of an aggregation type. [s]
@@ -163,7 +163,7 @@ class Statistic:
 class Utilisation:
     """The usage of one node, as a provider reports it."""
 
-    cpu: Statistic | None  # of the CPU; None: the provider says nothing of it
+    cpu: Statistic | None  # of the CPU; None: the provider has none
     memory: Statistic | None  # of the memory
     measured_at: float  # end of the window that the numbers are of. [unix s]
     smoothed: bool

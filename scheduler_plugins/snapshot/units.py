@@ -31,7 +31,7 @@ def units(resource: str, quantity: Any, most: int = LARGEST) -> int:  # noqa: AN
         most: what more counts as. By default 2^53 (8 pebibytes): doubles are exact up to there, and sums over a node
             stay in 64 bits.
 
-    Raises QuantityError: it is not a quantity, or negative; the message says of which resource.
+    Raises QuantityError: it is not a quantity, or negative; the message names the resource.
     """
     cpu = resource == "cpu"
     amount = _plain(quantity, cpu=cpu) if isinstance(quantity, str) else None

@@ -19,7 +19,7 @@ from scheduler_plugins.snapshot.source import Source, by_name, by_uid
 
 NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/nodemetrics"  # path of the NodeMetrics
 LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that use something or may; the API server says DELETED for one that ends."""
+"""Pods that use resources or may; the API server sends DELETED for one that ends."""
 
 _MOST_OF_A_NODE: Final = 1000
 _READABLE: Final = "does the API server answer, and may we list them?"
@@ -186,7 +186,7 @@ def _decoded(put: Callable[[Json], None]) -> Callable[[Json], None]:
 
 
 def _put_bounded(put: Callable[[Json], None]) -> Callable[[Json], None]:
-    """Refuse a Node of which a kubelet, or who may taint, wrote more than can be read in time."""
+    """Refuse a Node with more images or taints than can be read in time."""
 
     def take(node: Json) -> None:
         for part, name in (("spec", "taints"), ("status", "allocatable")):

@@ -9,7 +9,7 @@ from agent.metrics import Metrics
 from agent.settings import AgentSettings, CollectSettings
 from headroom.runtime import http
 from headroom.runtime.health import Health
-from headroom.runtime.http.pages import Pages, Reply, Request, answer
+from headroom.runtime.http.pages import Pages, Reply, Request, reply_to
 
 
 @dataclass
@@ -63,13 +63,13 @@ def _answers(signs: Signs, now: float, pods: Pods, interval: float = 1.0) -> tup
     settings, times = AgentSettings(collect=CollectSettings(interval_seconds=interval)), iter([0.0])  # when it began
     facts = {"machine": lambda: "cgroup v2"}
     health = agent_health(settings, cast("Any", signs), cast("Any", pods), lambda: next(times, now), facts)
-    ready, text = health.answer(ready=True, verbose=True)
-    return health.answer(ready=False, verbose=False)[0], ready, text
+    ready, text = health.reply(ready=True, verbose=True)
+    return health.reply(ready=False, verbose=False)[0], ready, text
 
 
 async def _get(url: str, served: Pages) -> tuple[int, str]:
     path, _, query = url.partition("?")
-    made = answer(served, Request("GET", path, {query: ""} if query else {}))
+    made = reply_to(served, Request("GET", path, {query: ""} if query else {}))
     reply = made if isinstance(made, Reply) else await made
     return reply.status, reply.body.decode()
 

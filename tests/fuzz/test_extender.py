@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from headroom.runtime.http.pages import Reply, Request, answer
+from headroom.runtime.http.pages import Reply, Request, reply_to
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health
 from scheduler_plugins.extender.server import Server
@@ -61,7 +61,7 @@ def send(mode: Mode, verb: str, body: bytes) -> tuple[int, Json]:
     pages = Server(extender, Health(), telemetry, NodePage(cache, lambda: NOW)).pages()
 
     def post(path: str, sent: bytes) -> Reply:
-        reply = answer(pages, Request("POST", path, {}, sent))
+        reply = reply_to(pages, Request("POST", path, {}, sent))
         assert isinstance(reply, Reply)
         return reply
 

@@ -79,7 +79,7 @@ def test_reclaimable_zero_says_why() -> None:
     metric = named("nodeMetrics", "web-1")
     metric["status"]["prodReclaimableMetric"]["resource"]["resources"]["cpu"] = "0"
     (said,) = [finding for finding in findings(explained("web-1", node_metric=metric)) if "reclaimable is 0" in finding]
-    assert said.startswith("CPU: reclaimable is 0m: the agent says so, and predicts a peak of ")
+    assert said.startswith("CPU: reclaimable is 0m as the agent reports; it predicts a peak of ")
     assert said.endswith("; pods above Mid request 9000m")
 
 

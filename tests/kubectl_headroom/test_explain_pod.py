@@ -31,7 +31,7 @@ async def test_pod_that_its_quota_refuses(capsys: pytest.CaptureFixture[str]) ->
     await explain_pod(cluster(*story()), "b", "b2")
     out = capsys.readouterr().out
     assert out.startswith("Pod b/b2 waits for a node")
-    assert "- kube-scheduler says: Unschedulable." in out
+    assert "- kube-scheduler: Unschedulable." in out
     assert "- ElasticQuota b/qb: nvidia.com/gpu used by all quotas 9 + requested 3 > sum of min 10" in out
     assert "- The rules would have 1 pod evicted for it" in out
     assert "let it go to 0 of 1 nodes; refused by CapacityScheduling: ElasticQuota b/qb" in out
@@ -111,7 +111,7 @@ async def test_mid_pod_that_no_node_has_room_for(
     """A pending Mid pod without a node that publishes Mid says why, right after kube-scheduler's message."""
     await explain_pod(_waiting_mid(**conditions), "default", "m")
     out = capsys.readouterr().out.splitlines()
-    assert out[1] == "- kube-scheduler says: 0/3 nodes are available: 3 Insufficient kubernetes.io/mid-cpu."
+    assert out[1] == "- kube-scheduler: 0/3 nodes are available: 3 Insufficient kubernetes.io/mid-cpu."
     assert out[2] == f"- {expected}"
 
 
@@ -187,7 +187,7 @@ async def test_pod_that_nobody_has_looked_at(capsys: pytest.CaptureFixture[str])
     silent = gpus("b", "b3", 1)
     silent["status"] = {"phase": "Pending"}
     await explain_pod(cluster(*story(), silent), "b", "b3")
-    assert "- Scheduler headroom-scheduler has not said anything of it yet: does it run?" in capsys.readouterr().out
+    assert "- Scheduler headroom-scheduler has not reported on it yet: check that it runs." in capsys.readouterr().out
 
 
 async def test_pod_that_has_ended(capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,7 +108,7 @@ def _waiting(**changes: object) -> Json:
     [
         (_waiting(spec={"schedulerName": "default-scheduler"}), "the pod has scheduler default-scheduler"),
         (_waiting(spec={"schedulingGates": [{"name": "x"}]}), "scheduling gates hold the pod back"),
-        (_waiting(status={"conditions": []}), "kube-scheduler has not said yet"),
+        (_waiting(status={"conditions": []}), "kube-scheduler has not yet marked"),
         (
             _waiting(
                 metadata={"namespace": "b", "name": "b2", "uid": "u", "deletionTimestamp": "2025-01-01T00:00:00Z"}

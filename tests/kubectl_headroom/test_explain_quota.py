@@ -78,7 +78,7 @@ async def test_what_is_wrong_is_told(capsys: pytest.CaptureFixture[str]) -> None
     other = quota("b", {GPU: 1}, {GPU: 0})
     await _explain(cluster(machine("n1", 1), quota("a", {GPU: 4}, used={GPU: "3"}), other), "a", "qa")
     out = capsys.readouterr().out
-    assert "- Wrong: a/qa status.used says nvidia.com/gpu 3, but the pods of the namespace sum to 0." in out
+    assert "- Wrong: a/qa status.used has nvidia.com/gpu 3, but the pods of the namespace sum to 0." in out
     assert "- Wrong: all quotas of nvidia.com/gpu all min together are 5, and the nodes have 1" in out
     assert "b/qb" not in out
 

@@ -204,5 +204,5 @@ def test_commands_say_what_extender_does(stage: Stage) -> None:
     code, verified, _ = _quota(cluster, "verify")
     assert code == 1
     assert [finding["text"] for finding in verified["findings"]] == [
-        "status.used says cpu 1, but the pods of the namespace sum to 3"
+        "status.used has cpu 1, but the pods of the namespace sum to 3"
     ]

@@ -24,7 +24,7 @@ async def _verified(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> tuple[i
 async def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
     """Where the status equals the pods' sum, and min fits the nodes, it ends with 0."""
     assert await run(cluster(*story()), "verify", pause=_no_pause) == 0
-    assert capsys.readouterr().out == "2 quotas: all is well.\n"
+    assert capsys.readouterr().out == "2 quotas: no errors.\n"
 
 
 async def test_wrong_status(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,12 +37,12 @@ async def test_wrong_status(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     code, result = await _verified(cluster(*there), capsys)
     assert code == FAILED
-    assert result["wrong status a/qa"] == "status.used says nvidia.com/gpu 1, but the pods of the namespace sum to 2"
+    assert result["wrong status a/qa"] == "status.used has nvidia.com/gpu 1, but the pods of the namespace sum to 2"
     assert result["wrong status b/qb"].startswith("has no status.used: the extender that leads writes it")
     assert await run(cluster(*there), "verify", pause=_no_pause) == FAILED
     out = capsys.readouterr().out
-    assert "status.used says cpu 2, but the pods of the namespace sum to 0" in out
-    assert out.endswith("2 quotas: 3 things are wrong.\n")
+    assert "status.used has cpu 2, but the pods of the namespace sum to 0" in out
+    assert out.endswith("2 quotas: 3 errors.\n")
 
 
 async def test_status_may_lag(capsys: pytest.CaptureFixture[str]) -> None:

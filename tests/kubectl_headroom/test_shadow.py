@@ -110,7 +110,7 @@ async def test_nobody_in_shadow_mode(
 ) -> None:
     """Where no node is in shadow mode, it says how to get one there; a program gets an empty list."""
     monkeypatch.setattr("tests.kubectl_headroom.test_shadow.KEPT", [])
-    with pytest.raises(CommandError, match=r"No node with pool=web is in shadow mode, as namespace hr") as refused:
+    with pytest.raises(CommandError, match=r"No node with pool=web is in shadow mode in namespace hr") as refused:
         await shadow.nodes(api, "hr", "pool=web", "table")
     assert refused.value.exit_code == FAILED
     await shadow.nodes(api, "hr", None, "json")

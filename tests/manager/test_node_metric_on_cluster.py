@@ -193,10 +193,10 @@ def test_koordinators_definition(stage: Stage, manager: Manager) -> None:
     stage.expect_cpu("theirs", "4k")
     spec = stage.found(f"{METRICS}/theirs")["spec"]
     assert spec.keys() == {"metricCollectPolicy"}
-    eventually(lambda: "does not know status.conditions" in manager.said(), "it is said")
+    eventually(lambda: "has no field status.conditions" in manager.said(), "the log line")
     stage.report("theirs", "3")
     stage.expect_cpu("theirs", "3k")
-    assert manager.said().count("does not know spec.predictPolicy") == 1
+    assert manager.said().count("has no field spec.predictPolicy") == 1
     tried = [
         request for request in stage.requests() if request.name == "theirs" and request.resource == "nodemetrics/status"
     ]

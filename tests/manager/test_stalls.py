@@ -68,7 +68,7 @@ class HeldBack:
                 await asyncio.sleep(ANSWER_SECONDS)
         except (TimeoutError, ApiUnavailable):
             may_take()
-            raise ApiUnavailable("no answer in time") from None
+            raise ApiUnavailable("no response in time") from None
         may_take()
         return await ask()
 

@@ -1,4 +1,4 @@
-"""kube-scheduler's own configuration files as profiles: ours is taken, theirs is passed over, the rest is refused."""
+"""kube-scheduler's own configuration files as profiles: ours is taken, theirs is ignored, the rest is refused."""
 
 import pytest
 

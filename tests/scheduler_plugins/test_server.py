@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from headroom.kube import ApiServer, Connection
 from headroom.runtime.http import Reply, Request
-from headroom.runtime.http.pages import answer
+from headroom.runtime.http.pages import reply_to
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health, of_watches
 from scheduler_plugins.extender.server import Server
@@ -43,7 +43,7 @@ class Site:
         self.pages = Server(self.extender, health, telemetry, NodePage(world.cache, lambda: NOW)).pages()
 
     def send(self, method: str, path: str, body: bytes = b"", **query: str) -> Reply:
-        made = answer(self.pages, Request(method, path, query, body))
+        made = reply_to(self.pages, Request(method, path, query, body))
         assert isinstance(made, Reply)
         return made
 

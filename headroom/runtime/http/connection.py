@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote
 
 import httptools
 
-from headroom.runtime.http.pages import Pages, Reply, Request, answer
+from headroom.runtime.http.pages import Pages, Reply, Request, reply_to
 
 _PIPELINED: Final = 16
 """Requests of one connection that wait for their turn; a few bytes each, they take twenty times that once read."""
@@ -142,7 +142,7 @@ class Connection(asyncio.Protocol):
         return not self._lingers and (self._answering or bool(self._waiting))
 
     def pause_writing(self) -> None:
-        """The client takes its answers too slowly."""
+        """The client reads its replies too slowly."""
         self._may_write = False
         self.deadline = time.monotonic() + self._limits.request_seconds
         slow = [connection for connection in self._shared.connections if connection is not self and connection.unsent]
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
             connection.abort()
 
     def resume_writing(self) -> None:
-        """The client has taken its answers."""
+        """The client has read its replies."""
         self._may_write = True
         self._rest()
         self._next()
@@ -294,7 +294,7 @@ class Connection(asyncio.Protocol):
         while self._waiting and self._may_write and not self._answering and self._transport is not None:
             queued = self._waiting.popleft()
             self._shared.buffered -= queued.size
-            made = answer(self._shared.pages, queued.request)
+            made = reply_to(self._shared.pages, queued.request)
             if isinstance(made, Reply):
                 self._send(queued, made)
             else:
@@ -341,7 +341,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(head.encode("latin-1") + (b"" if head_only else reply.body))
 
     def _linger(self) -> None:
-        """Close once all is written. What still comes is thrown away: closing at once could take the answer back."""
+        """Close once all is written. Later bytes are discarded: closing at once could lose the reply."""
         self._lingers, self._body = True, bytearray()
         self._shared.buffered -= self._size
         self._size = 0

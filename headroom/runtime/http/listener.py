@@ -37,7 +37,7 @@ class ServerTls:
 
 
 class CertificateError(Exception):
-    """A certificate, key or CA cannot be used; the message names the files and says why."""
+    """A certificate, key or CA cannot be used; the message has the files and the reason."""
 
 
 class Served:

@@ -27,7 +27,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer."""
+    """The reply."""
 
     body: bytes
     status: int = 200
@@ -43,12 +43,12 @@ class Reply:
         return cls(text.encode(), status, TEXT)
 
 
-Page: TypeAlias = Callable[[Request], Reply | Awaitable[Reply]]  # answers requests of one method and path
+Page: TypeAlias = Callable[[Request], Reply | Awaitable[Reply]]  # serves requests of one method and path
 Pages: TypeAlias = Mapping[tuple[str, str], Page]
 """Pages by method and path; a path that ends in "/" serves all paths below it."""
 
 
-def answer(pages: Pages, request: Request) -> Reply | Awaitable[Reply]:
+def reply_to(pages: Pages, request: Request) -> Reply | Awaitable[Reply]:
     """Return the reply to a request. HEAD is handled as GET; the sender omits the body.
 
     Neither it nor the awaitable raises: a page that fails returns 500, and the log has the reason.
@@ -82,9 +82,9 @@ def _not_found(pages: Pages, request: Request) -> Reply:
     allowed = sorted({method for method, _ in pages if _find(pages, method, request.path)})
     if not allowed:
         return Reply.text("there is no such page\n", 404)
-    return Reply(f"this page answers {' and '.join(allowed)}\n".encode(), 405, TEXT, {"Allow": ", ".join(allowed)})
+    return Reply(f"this page accepts {' and '.join(allowed)}\n".encode(), 405, TEXT, {"Allow": ", ".join(allowed)})
 
 
 def _failed(request: Request, error: Exception) -> Reply:
     _LOG.error("%s %s failed", request.method, request.path, exc_info=error)
-    return Reply.text("the request failed; the log says why\n", 500)
+    return Reply.text("the request failed; the log has the reason\n", 500)

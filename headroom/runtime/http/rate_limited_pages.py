@@ -71,7 +71,7 @@ def health_pages(health: Callable[[], Health], *, livez: Page) -> Pages:
     """/healthz, /readyz and /livez."""
 
     def answered(request: Request, *, ready: bool) -> Reply:
-        well, text = health().answer(ready=ready, verbose="verbose" in request.query)
+        well, text = health().reply(ready=ready, verbose="verbose" in request.query)
         return Reply.text(text, 200 if well else 503)
 
     return {

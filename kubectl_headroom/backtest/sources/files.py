@@ -107,7 +107,7 @@ def read_table(path: Path, options: Options) -> Table:
 
 
 def csv_rows(path: Path, stream: Iterator[str]) -> Lines:
-    """Rows with the number of their line; blank lines are passed over; TraceError if it is no CSV."""
+    """Rows with the number of their line; blank lines are ignored; TraceError if it is no CSV."""
     reader = csv.reader(stream)
     try:
         for row in reader:

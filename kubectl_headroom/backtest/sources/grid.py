@@ -172,7 +172,7 @@ def percent(share: float) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things: "1 row", "2 rows"."""
+    """A count with its noun: "1 row", "2 rows"."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 

@@ -63,7 +63,7 @@ def _left_out(cluster: Cluster, names: Sequence[str], wanted: Sequence[Json]) ->
 
 
 def _is_scheduled_to(daemon_set: Json, node: Json) -> bool:
-    """Return whether the DaemonSet wants a pod there, by its node selector and tolerations."""
+    """Return whether the DaemonSet places a pod there, by its node selector and tolerations."""
     spec = pod_template(daemon_set).get("spec") or {}
     selector: Mapping[str, str] = spec.get("nodeSelector") or {}
     if any(labels(node).get(key) != value for key, value in selector.items()):

@@ -36,7 +36,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
 @cache
 def shipped(name: str) -> Json:
     """The CRD of this version, by one of the names `CRDS`."""
-    import yaml  # noqa: PLC0415 - only who reads YAML pays for it
+    import yaml  # noqa: PLC0415 - only readers of YAML pay for it
 
     definition: Json = yaml.safe_load(resources.files("crds").joinpath(_FILES[name]).read_text(encoding="utf-8"))
     return definition

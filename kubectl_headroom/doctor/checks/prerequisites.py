@@ -25,7 +25,7 @@ def kubernetes(cluster: Cluster) -> Iterator[Finding]:
     """Version of the API server, and whether its clock agrees with ours."""
     version = minor(cluster.version)
     if version is None:
-        yield info(f"The API server calls its version {cluster.version!r}, which says nothing.")
+        yield info(f"The API server's version is {cluster.version!r}, which is no version of Kubernetes.")
     elif version < _OLDEST:
         yield error(
             f"The API server is Kubernetes {cluster.version}; Headroom needs 1.30 or newer.",

@@ -88,7 +88,7 @@ def manager(cluster: Cluster) -> Iterator[Finding]:
 
 
 def scheduler(cluster: Cluster) -> Iterator[Finding]:
-    """Return whether pods that ask for our scheduler get one, and only one."""
+    """Return whether pods with our schedulerName get one scheduler, and only one."""
     deployment = cluster.workload(SCHEDULER)
     if deployment is None:
         message = "The scheduler is not installed: pods are placed as before, regardless of load."
@@ -96,7 +96,7 @@ def scheduler(cluster: Cluster) -> Iterator[Finding]:
         return
     config = scheduler_config(cluster)
     problems = [
-        *_missing_replicas(cluster, deployment, cluster.pods(SCHEDULER), ": pods that ask for it stay pending"),
+        *_missing_replicas(cluster, deployment, cluster.pods(SCHEDULER), ": pods with its schedulerName stay pending"),
         *_profile(cluster),
         *_rivals(cluster, scheduler_names(config)),
         *_scheduler_leader(cluster, scheduler_lease(config)),
@@ -117,7 +117,7 @@ def _profile(cluster: Cluster) -> Iterator[Finding]:
     if text is None:
         return
     try:
-        from scheduler_plugins.api import ProfileError, parse_profile  # noqa: PLC0415 - only who needs it pays
+        from scheduler_plugins.api import ProfileError, parse_profile  # noqa: PLC0415 - only its users pay
 
         try:
             parse_profile(str(text), f"The profile of {place}")
@@ -160,7 +160,7 @@ def _scheduler_leader(cluster: Cluster, called: str) -> Iterator[Finding]:
     where = f"{cluster.namespace}/{called}"
     pods = cluster.pods(SCHEDULER)
     if lease is None or not lease.held:
-        message = f"No scheduler leads: the Lease {where} has no holder, so pods that ask for it stay pending."
+        message = f"No scheduler leads: the Lease {where} has no holder, so pods with its schedulerName stay pending."
         yield _no_leader(cluster, SCHEDULER, pods, message, " -c kube-scheduler")
     elif not any(lease.holder.startswith(pod.name) for pod in pods):
         yield warning(
@@ -187,7 +187,7 @@ def extender(cluster: Cluster) -> Iterator[Finding]:
             f"{logs} {pod.name} -c {_PROFILE_CHECK}",
         )
     ignorable = any(mapping.get("ignorable") for mapping in mappings(scheduler_config(cluster), "extenders"))
-    meanwhile = "pods are placed without it meanwhile" if ignorable else "pods that ask for the scheduler wait"
+    meanwhile = "pods are placed without it meanwhile" if ignorable else "pods with its schedulerName wait"
     for pod, state in silent if not refused else ():
         yield error(
             f"{pod.name}: the extender does not answer on loopback ({state.why or 'not ready yet'}); {meanwhile}.",

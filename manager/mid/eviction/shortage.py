@@ -41,7 +41,7 @@ def shortage(
 ) -> Shortage | None:
     """Return the shortage that a fresh report proves; `None` when it proves none.
 
-    No pod is evicted because an input is unknown. A report that is missing, too old, or of an agent that says that it
+    Unknown inputs evict no pod. A report that is missing, too old, or of an agent that reports that it
     does not measure proves nothing, nor does a node that is in shadow mode or disabled. Missing usage
     counts as none, and Reclaimable that is missing or not ready counts as unlimited: then only what the node
     really uses can show a shortage.

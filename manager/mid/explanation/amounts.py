@@ -1,4 +1,4 @@
-"""Numbers as people read them: milli-cores, memory, shares, ages. Units go in as the names say."""
+"""Numbers as people read them: milli-cores, memory, shares, ages. The names state the units."""
 
 from typing import Final
 

@@ -23,9 +23,9 @@ class Eviction:
     after_seconds: int  # how long it must last [s]
     proven: bool  # whether a fresh report proves it: unknown inputs count in favour of running pods
     short: Amounts  # the shortage beyond the resources of terminating pods
-    selection: Selection  # who would go
+    selection: Selection  # the victims
     unknown_inputs: tuple[str, ...] = ()  # unknown inputs, which count in favour of running pods
-    if_proven: tuple[PodInputs, ...] = ()  # who would go first if the part of the deficit that is not proven were
+    if_proven: tuple[PodInputs, ...] = ()  # the first victims if the part of the deficit that is not proven were
 
 
 def of(facts: NodeInputs, result: Result, strategy: ColocationStrategy, pods: Sequence[PodInputs]) -> Eviction | None:

@@ -148,7 +148,7 @@ def _explain(seen: ObservedNode, config: ConfigState, what_if: WhatIf | None) ->
             current, result, facts.strategy, written_at, seen.now, withdrawn=managed_fields.withdrawn(status)
         ),
         report=report,
-        # What cannot be decoded can hold anything; the report's problem says so.
+        # An undecodable report can hold anything; its problem is shown.
         status=status,
         mid_pods=tuple(pod for pod in here if pod.holds_mid),
         eviction=explain_eviction.of(facts, result, view.strategy, here),

@@ -131,7 +131,7 @@ def _of_term(term: Term) -> str:
 
 
 def _zeros(explanation: Explanation) -> Iterator[str]:
-    """Return why a number is zero where the formula itself does not say it."""
+    """Return why a number is zero where the formula itself does not show it."""
     for term in explanation.result.terms:
         if term.value or term.note:
             continue
@@ -140,7 +140,7 @@ def _zeros(explanation: Explanation) -> Iterator[str]:
         elif term.name == "reclaimable":
             requested = amount(term.resource, explanation.facts.requests_above_mid[term.resource])
             yield (
-                f"{TITLES[term.resource]}: reclaimable is {amount(term.resource, 0)}: the agent says so"
+                f"{TITLES[term.resource]}: reclaimable is {amount(term.resource, 0)} as the agent reports"
                 f"{_peak(explanation, term.resource)}; pods above Mid request {requested}"
             )
 
@@ -150,7 +150,7 @@ def _peak(explanation: Explanation, resource: Resource) -> str:
     for cls_ in get_objects(explanation.prediction, "classes"):
         peak = Reader().measured(cls_.get("peak"), "peak")[resource] if cls_.get("name") == "prod" else None
         if peak is not None:
-            return f", and predicts a peak of {amount(resource, peak)} for Prod pods"
+            return f"; it predicts a peak of {amount(resource, peak)} for Prod pods"
     return ""
 
 
@@ -164,5 +164,5 @@ def _prediction(explanation: Explanation) -> Iterator[str]:
     if policy.get("model") and wanted and wanted.model != policy["model"]:
         yield (
             f"prediction: the agent predicts with {policy['model']}, the strategy states {wanted.model}: it follows "
-            "within moments, or its condition PredictionReady says why not"
+            "within moments, or its condition PredictionReady has the reason"
         )

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from manager.mid.explanation.node_metric import age
 
-DEFAULT_LEASE_SECONDS: Final = 15  # for how long a Lease counts that does not say it [s]
+DEFAULT_LEASE_SECONDS: Final = 15  # the default duration of a Lease [s]
 
 Json = Mapping[str, Any]
 

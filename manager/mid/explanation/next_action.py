@@ -1,6 +1,6 @@
 """The manager's next action about the difference between the number on the Node and the calculated one.
 
-It decides with the manager's own function. Two things are not known from outside: since when an increase has held, and
+It decides with the manager's own function. Two facts are not visible from outside: since when an increase has held, and
 whether so many writes came before that the next one is held back.
 """
 

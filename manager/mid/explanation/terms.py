@@ -78,7 +78,7 @@ _CLASS_OF: Final[Mapping[str, str]] = {"system usage": "sys", "node usage": "nod
 def inputs(terms: Sequence[Term], facts: NodeInputs, status: Mapping[str, Any] | None = None) -> list[Input]:
     """Everything that went into the terms and is not itself a term, in the order of its first use.
 
-    The NodeMetric's status says by which of two ways a number came.
+    The NodeMetric's status shows which of two rules gave a number.
     """
     calculated = {term.name for term in terms}
     result: dict[str, dict[Resource, int]] = {}

@@ -45,7 +45,7 @@ class Budgets:
     def split(self, pods: Sequence[QuotaPod]) -> tuple[list[QuotaPod], list[QuotaPod]]:
         """Split pods by whether their eviction would violate a budget, if all were evicted in this order.
 
-        As kube-scheduler counts: a budget without any requirement is about no pod, and who is known to be disrupted
+        As kube-scheduler counts: a budget without any requirement is about no pod, and a pod recorded as disrupted
         does not count again.
         """
         left: dict[str, int] = {}
@@ -247,7 +247,7 @@ class PreemptionContext:
 
 
 def _going(pod: QuotaPod, cluster: QuotaCluster, now: float) -> list[str]:
-    """Return the pods evicted for others; a pod's own hold says nothing about its present needs."""
+    """Return the pods evicted for others; a pod's own hold does not show its present needs."""
     holds = [holder.hold for holder in cluster.holding(now) if holder.hold is not None and holder.uid != pod.uid]
     uids = {uid for hold in holds for uid in hold.victims}
     return [uid for uid in uids if uid in cluster.pods and cluster.pods[uid].counted]

@@ -110,7 +110,7 @@ def pick(candidates: Iterable[Candidate]) -> Candidate:
     return min(candidates, key=loss)
 
 
-NEVER: Final = "not eligible due to preemptionPolicy=Never."  # the pod does not want to
+NEVER: Final = "not eligible due to preemptionPolicy=Never."  # the pod's policy
 WAITING: Final = "not eligible due to a terminating pod on the nominated node."
 """Return why the pod must wait for terminating victims."""
 LEAVING: Final = "not eligible due to pods that are leaving for it already."  # kube-scheduler has evicted them

@@ -45,7 +45,7 @@ Json = Mapping[str, Any]
 class Written(StrEnum):
     """The result of a write."""
 
-    OK = "ok"  # the quota says it now
+    OK = "ok"  # the status is current
     GONE = "gone"  # the quota is gone
     CHANGED = "changed"  # it has changed meanwhile, and is evaluated again
     REFUSED = "refused"  # the API server refuses it

@@ -110,7 +110,7 @@ def test_missing_times_fall_back(made: Made) -> None:
     (made.folder / "t001/capture.json").write_text("{half")
     result = replay.replay(made.folder)
     assert "t001/capture.json cannot be used: it is not a JSON object" in result.problems
-    assert "t001 does not say when it was read: it makes no rates" in result.problems
+    assert "t001 has no time of reading: no rates are computed from it" in result.problems
     interval = replay.as_json(result)["intervals"]["t000-t001"]
     assert (gaps(interval, "node"), gaps(interval, A)) == (["clock"], ["clock"])
     assert interval["pods"][A] == {"memoryBytes": 123, "memoryWithPageCacheBytes": 4623}

@@ -37,8 +37,8 @@ def test_memory_in_use() -> None:
         ("MemTotal: 1 kB\nMemFree: 1 kB\n", "MemAvailable"),
         ("MemTotal: x kB\n", "MemTotal"),
         ("MemTotal: 12 kB\nMemFr", "MemFr"),  # a short read
-        ("MemTotal: 12 kB\nMemFree: 13 kB\nMemAvailable: 1 kB\n", "more memory is free than there is"),
-        (f"MemTotal: {1 << 60} kB\nMemFree: 1 kB\nMemAvailable: 1 kB\n", "more than can be"),
+        ("MemTotal: 12 kB\nMemFree: 13 kB\nMemAvailable: 1 kB\n", "more free than total memory"),
+        (f"MemTotal: {1 << 60} kB\nMemFree: 1 kB\nMemAvailable: 1 kB\n", "impossible total"),
         (f"MemTotal: {1 << 64} kB\n", "MemTotal"),
         ("MemTotal: -1 kB\n", "MemTotal"),
     ],

@@ -191,7 +191,7 @@ async def test_no_tls_where_expected(fake: Fake) -> None:
 
 async def test_silent_server_times_out() -> None:
     async with serving() as (_, api), ApiServer(api.connection, user_agent="test", timeout_seconds=0.05) as hasty:
-        with pytest.raises(ApiUnavailable, match="no answer in time"):
+        with pytest.raises(ApiUnavailable, match="no response in time"):
             await hasty.get(PATH)
 
 
@@ -216,7 +216,7 @@ async def test_other_answers_are_named(fake: Fake, body: str) -> None:
     """A response that is no JSON object is reported as such."""
     server, api = fake
     server.add("list", answer(body))
-    with pytest.raises(ApiUnavailable, match="does not answer like an API server"):
+    with pytest.raises(ApiUnavailable, match="does not behave like an API server"):
         await api.get(PATH)
 
 
@@ -224,7 +224,7 @@ async def test_redirect_is_not_followed(fake: Fake) -> None:
     """A redirect is not followed: the token would go along."""
     server, api = fake
     server.add("list", answer("", status=302, headers={"Location": "/elsewhere"}))
-    with pytest.raises(ApiUnavailable, match="does not answer like an API server"):
+    with pytest.raises(ApiUnavailable, match="does not behave like an API server"):
         await api.get(PATH)
     assert len(server.requests) == 1
 
@@ -281,7 +281,7 @@ async def test_guard_stops_writes(fake: Fake) -> None:
     server.add("PATCH", answer({"metadata": {}}))
     assert await guarded.patch(PATH, {}) == {"metadata": {}}
     left[0] = 0.01  # nothing answers
-    with pytest.raises(ApiUnavailable, match="no answer in time"):
+    with pytest.raises(ApiUnavailable, match="no response in time"):
         await guarded.patch(PATH, {})
     left[0] = 0.0
     before = len(server.requests)

@@ -162,5 +162,5 @@ def test_verdict() -> None:
     """Findings that say only that this login may not look are counted."""
     assert command.verdict([]) == "No errors and no warnings."
     assert command.verdict([("a", ok("Well.")), ("b", info("Not looked at.", is_unreadable=True))]) == (
-        "No errors and no warnings; 1 of 2 findings say only that this login may not look."
+        "No errors and no warnings; 1 of 2 findings are only missing permissions."
     )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from crds import names
-from headroom.runtime.http.pages import Reply, Request, answer
+from headroom.runtime.http.pages import Reply, Request, reply_to
 from manager.config.in_force import at_start
 from manager.context import Context
 from manager.inputs import PodInputs
@@ -147,7 +147,7 @@ def ask(
     application = Application(world.context, metrics or Stored(), local=local)
 
     async def reply() -> Reply:
-        made = answer(application.pages(), Request(method, path, dict(parse_qsl(query)), host=host))
+        made = reply_to(application.pages(), Request(method, path, dict(parse_qsl(query)), host=host))
         assert not isinstance(made, Reply)
         return await made
 

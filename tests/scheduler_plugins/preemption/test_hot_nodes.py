@@ -170,5 +170,5 @@ def test_constraints_between_pods_evict_nobody() -> None:
     requested["status"] = {"conditions": [refused]}
     assert (
         Site(0.6, "n1").why_not(requested)
-        == "where it fits is for kube-scheduler alone to say: it has required podAntiAffinity"
+        == "only kube-scheduler can place it: it has required podAntiAffinity"
     )

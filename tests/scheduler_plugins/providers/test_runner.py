@@ -135,14 +135,14 @@ async def test_names_are_compared() -> None:
     assert "1 of 2 nodes matched, without b, 1 names are no nodes: 10.0.0.1:9100;" in trial.runner.state()
     trial = Trial(answer(**{"10.0.0.1:9100": 2.0}))
     await trial.polls(1)
-    assert "metricProvider.nodeLabel and nodePattern say how nodes are named" in trial.runner.state()
+    assert "metricProvider.nodeLabel and nodePattern map their names to nodes" in trial.runner.state()
 
 
 def test_many_names_are_cut() -> None:
     match = Match.of({f"x{i:04}": 1 for i in range(5000)}, [f"n{i:04}" for i in range(5000)])
     assert match.sentence() == (
         "0 of 5000 nodes matched, without n0000, n0001, n0002 and 4997 more, 5000 names are no nodes: x0000, x0001, "
-        "x0002 and 4997 more; metricProvider.nodeLabel and nodePattern say how nodes are named"
+        "x0002 and 4997 more; metricProvider.nodeLabel and nodePattern map their names to nodes"
     )
 
 

@@ -248,7 +248,7 @@ async def test_failed_eviction_keeps_no_place(error: Exception, part: str) -> No
     assert (rate.free_at(1, now), rate.free_at(2, now)) == (now + 60, now)
 
 
-@pytest.mark.parametrize("error", [ApiUnavailable("no answer in time"), NotLeading("lapsed")])
+@pytest.mark.parametrize("error", [ApiUnavailable("no response in time"), NotLeading("lapsed")])
 async def test_eviction_whose_answer_is_lost_is_reported(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     under = EvictingNode(*three(), cpu="0", maxPerNodePerMinute=1)
     create = under.api.create

@@ -1,6 +1,6 @@
-"""The extender in problem, to be run with `python -m`. Its own flags, beside those of the extender:
+"""The extender with injected faults, to be run with `python -m`. Its own flags, in addition to the extender's:
 
-`--dies-when=held`: it kills itself as soon as it has written the first hold, before anybody is evicted.
+`--dies-when=held`: it kills itself as soon as it has written the first hold, before any eviction.
 `--dies-when=evicted`: it kills itself as soon as the first pod is evicted.
 """
 
@@ -17,7 +17,7 @@ DIES_HELD, DIES_EVICTED = "--dies-when=held", "--dies-when=evicted"
 
 
 def _mortal(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    async def last(*given: Any, **named: Any) -> None:  # noqa: ANN401 - as the call takes them
+    async def last(*given: Any, **named: Any) -> None:  # noqa: ANN401 - arguments of the call
         await call(*given, **named)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -26,7 +26,7 @@ def _mortal(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]
 
 def _problem(word: str) -> bool:
     if word == DIES_HELD:
-        setattr(hold_writer, "write", _mortal(hold_writer.write))  # noqa: B010 - mypy would have it stay as it is
+        setattr(hold_writer, "write", _mortal(hold_writer.write))  # noqa: B010 - mypy forbids the assignment
     elif word == DIES_EVICTED:
         setattr(eviction, "evict", _mortal(eviction.evict))  # noqa: B010 - as above
     else:

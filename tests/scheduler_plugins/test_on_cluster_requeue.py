@@ -1,7 +1,7 @@
-"""Refused pods on the real kube-scheduler: woken when a reason goes away, and not before; told of.
+"""Rejected pods on the real kube-scheduler: requeued when a reason ends, and not before; with an Event.
 
-kube-scheduler tries refused pods again when any pod of the cluster is bound, so that nothing is bound here while a test
-waits to see who wakes a pod.
+kube-scheduler tries rejected pods again when any pod of the cluster is bound, so the tests bind no pod while they
+wait for a requeue.
 """
 
 import time
@@ -22,8 +22,8 @@ NAME: Final = "requeue"
 AWAKE, ASLEEP = "headroom-awake", "headroom-asleep"
 HOT, COOL = Usage(30), Usage(2)
 EXCEEDS = "node(s) cpu usage exceed threshold"
-COUNTERFACTUAL_SECONDS: Final = 10.0  # for how long a pod is watched that nobody wakes
-ATTEMPTS: Final = 4  # how often that is tried
+COUNTERFACTUAL_SECONDS: Final = 10.0  # watch of a pod without a requeue
+ATTEMPTS: Final = 4  # number of attempts
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def _notes(stage: Stage, name: str) -> list[str]:
 
 
 def _wake(stage: Stage, name: str, node: str) -> None:
-    """Cool a node, and wait until the pod is bound there; kube-scheduler by itself would take five minutes."""
+    """Cool a node, and wait until the pod is bound there; kube-scheduler by itself takes five minutes."""
     started = time.monotonic()
     stage.report({node: COOL})
     assert stage.placed(name) == [node]
@@ -92,9 +92,9 @@ def _sleeps(stage: Stage, name: str, node: str) -> bool:
 
 
 @pytest.mark.long
-def test_nobody_wakes_it_otherwise(stage: Stage) -> None:
+def test_no_requeue_when_disabled(stage: Stage) -> None:
     """With requeue disabled the pod stays pending though its node is cool; an annotation requeues it."""
-    # kube-scheduler looks at all waiting pods again when any pod of the cluster ends, and other tests' may do so late.
+    # The end of any pod of the cluster requeues all waiting pods, and pods of other tests may end late.
     names = (f"asleep-{number}" for number in range(ATTEMPTS))
     asleep = next((name for name in names if _sleeps(stage, name, stage.nodes[2])), None)
     assert asleep is not None
@@ -105,7 +105,7 @@ def test_nobody_wakes_it_otherwise(stage: Stage) -> None:
 
 
 @pytest.mark.long
-def test_restart_forgets_nobody(stage: Stage) -> None:
+def test_restart_recovers_all_pods(stage: Stage) -> None:
     node, awake = stage.nodes[4], stage.extenders[0]
     stage.settle({node: HOT})
     stage.create(stage.pod("restarted", AWAKE, selector={"kubernetes.io/hostname": node}))

@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes a real agent, records with the chart's rules, and is asked over TLS."""
+"""A real Prometheus that scrapes a real agent, records with the chart's rules, and is queried over TLS."""
 
 import asyncio
 import json
@@ -139,7 +139,7 @@ def test_expressions_are_answered(site: Site) -> None:
     assert site.provider(**names).nodes["1"].measured_at == pytest.approx(time.time(), abs=30)
 
 
-def test_wrong_query_is_told(site: Site) -> None:
+def test_invalid_query_is_reported(site: Site) -> None:
     with pytest.raises(ProviderError, match=r"answers 400: .*parse error"):
         site.provider(cpu_metric="rate(")
 

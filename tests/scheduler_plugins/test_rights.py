@@ -1,6 +1,6 @@
-"""The extender under exactly its own rights of the chart: it is refused nothing, and has no right that it never uses.
+"""The extender under exactly its own rights of the chart: no request is forbidden, and no right is unused.
 
-In a pod of the chart it shares its account with kube-scheduler, which may do more; here it has its own role alone.
+In a pod of the chart it shares its account with kube-scheduler, which has more rights; here it has only its own role.
 """
 
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ EXCUSED: Final = {
     "pods delete": "for reclaim.disruptionBudgets: count alone; else evictions go through pods/eviction",
     "nodes.metrics.k8s.io list": "for LowRiskOverCommitment with metricProvider.type KubernetesMetricsServer alone",
 }
-"""Rights that the story below does not use, each with its reason."""
+"""Rights that the test below does not use, each with its reason."""
 WATCHED: Final = {"pods", "nodes", "nodemetrics", "elasticquotas", "poddisruptionbudgets", "namespaces"}
-LENT_TO: Final = f"{NAME}-borrower"  # a namespace that uses more than is guaranteed to it
+LENT_TO: Final = f"{NAME}-borrower"  # a namespace that uses more than its min
 QUOTAS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{}/elasticquotas"
 
 
@@ -44,7 +44,7 @@ def unused(granted: list[Right], requests: list[Request]) -> list[str]:
 
 
 def _own(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The account, the extender's own roles and their bindings: not those of the cluster's kube-scheduler."""
+    """Return the account, the extender's own roles and their bindings, without the cluster's kube-scheduler."""
     return [item for item in objects if item["metadata"]["name"] == ACCOUNT]
 
 
@@ -80,7 +80,7 @@ def _watched(stage: Stage) -> bool:
 
 
 def _lend(stage: Stage, node: str) -> None:
-    """Give both namespaces a quota, and let one use of one node what is guaranteed to the other; the extender knows."""
+    """Give both namespaces a quota, wait for the extender, and let one borrow the other's min on one node."""
     api = stage.cluster.api
     for namespace, cores in ((NAME, 10), (LENT_TO, 2)):
         spec = {"min": {"cpu": f"{cores}", "memory": "64Gi"}, "max": {"cpu": "64"}}
@@ -101,7 +101,7 @@ def _asked(stage: Stage, verb: str, what: str) -> bool:
 
 
 def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
-    """Over its story the extender is refused nothing, and uses every right that the chart gives it."""
+    """No request of the extender is forbidden, and it uses every right of the chart."""
     login = _login(stage, tmp_path / "kubeconfig")
     flags = [f"--kubeconfig={login}", f"--reclaim-for={NAME}"]
     extender = stage.add_extender("extender-with-rights", profile(), flags=flags)

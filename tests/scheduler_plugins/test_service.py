@@ -1,4 +1,4 @@
-"""What the extender answers, and who is charged for it."""
+"""The extender's responses, and its charges."""
 
 import json
 from collections import Counter
@@ -34,17 +34,17 @@ def _ask(item: Json, *names: str) -> Arguments:
 
 
 @pytest.mark.parametrize(
-    ("used", "asked", "names"),
+    ("used", "candidates", "names"),
     [
         ({"a": "60", "b": "10", "c": "90", "d": "30"}, ["a", "b", "c", "d"], ["b", "d"]),  # no reason for the others
-        ({"a": "60", "b": "10"}, ["a"], ["a"]),  # only nodes that were asked about
-        # A node that the watch has not brought yet may be the only one that fits: it passes, after all others.
+        ({"a": "60", "b": "10"}, ["a"], ["a"]),  # only the requested nodes
+        # A node that the watch has not delivered may be the only one that fits: it passes, after all others.
         ({"a": "60", "b": "90"}, ["new", "a"], ["a", "new"]),
         ({"a": "60", "b": "90"}, ["new", "b"], ["new"]),
     ],
 )
-def test_shortlist_has_the_best(used: dict[str, str], asked: list[str], names: list[str]) -> None:
-    result = _extender(_cluster(**used)).filter(_ask(pod(), *asked))
+def test_shortlist_has_the_best(used: dict[str, str], candidates: list[str], names: list[str]) -> None:
+    result = _extender(_cluster(**used)).filter(_ask(pod(), *candidates))
     assert list(result.names) == names
     assert not result.failed
     assert not result.unresolvable
@@ -87,7 +87,7 @@ def test_retry_sees_no_own_charge() -> None:
     assert not world.cache.in_flight
 
 
-def test_changed_pod_is_read_anew() -> None:
+def test_changed_pod_is_read_again() -> None:
     world = _cluster(a="60")
     extender = _extender(world)
     item = pod("p", {"cpu": "1"})
@@ -183,6 +183,6 @@ def test_burst_stays_below_the_threshold() -> None:
     for number in range(40):
         result = extender.filter(_ask(pod(f"p{number}", {"cpu": "5"}), "a", "b", "c", "d")).names
         if result:
-            landed[max(result)] += 1  # as a scheduler with a preference of its own would
+            landed[max(result)] += 1  # like a scheduler with its own preference
     assert all(40 + 5 * count <= 65 for count in landed.values())
-    assert sum(landed.values()) >= 14  # of the 20 that there is room for: the first lists were long
+    assert sum(landed.values()) >= 14  # of the 20 that fit: the first lists were long

@@ -1,4 +1,4 @@
-"""Feeding the cache from watches, also with objects that Kubernetes does not allow; the rest: tests/headroom/kube."""
+"""Updates of the cache from watches, also with objects that Kubernetes rejects; the rest: tests/headroom/kube."""
 
 import json
 from typing import Any
@@ -90,12 +90,12 @@ async def test_unreadable_object_that_is_gone_is_forgotten(monkeypatch: pytest.M
         {"metadata": {"name": "a"}, "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 10**400}}},
     ],
 )
-async def test_odd_objects_do_no_harm(monkeypatch: pytest.MonkeyPatch, bad: Json) -> None:
+async def test_malformed_objects_are_skipped(monkeypatch: pytest.MonkeyPatch, bad: Json) -> None:
     following = await follow(World().cache, monkeypatch, {NODE_METRICS: [Changed("ADDED", bad)]})
     assert following.unreadable == {"NodeMetric a"}
 
 
-async def test_large_pod_counts_with_what_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_pod_counts_usual_resources(monkeypatch: pytest.MonkeyPatch) -> None:
     many = {f"a.b/{index}": "1" for index in range(5000)}
     large = pod("p", {**many, "cpu": "2", "memory": "1Gi"}, {**many, "cpu": "3"}, node="a", overhead={"cpu": "1"})
     looked_at = []
@@ -175,7 +175,7 @@ def test_lone_surrogates_are_shown() -> None:
         ({}, {"overhead": 7}, "spec.overhead"),
     ],
 )
-def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[str, Any], field: str) -> None:
+def test_malformed_pod_is_rejected_by_its_field(metadata: dict[str, Any], spec: dict[str, Any], field: str) -> None:
     item = pod()
     item = {**item, "metadata": {**item["metadata"], **metadata}, "spec": {**item["spec"], **spec}}
     with pytest.raises(MalformedPod, match=f"^{field}: must be "):
@@ -193,16 +193,16 @@ def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[st
     ],
 )
 async def test_one_pod_stops_reclaim_at_no_step(part: type, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A more important pod that waits, too, cannot be judged, whatever that raises."""
+    """A waiting pod of higher priority cannot be evaluated, whatever its error."""
     play, texts = Play(), list[str]()
     play.wait("b", "b0", 2, priority=100)
     play.watch()
     sound = getattr(part, step)
 
-    def broken(self: Any, asked: Any, *rest: Any) -> Any:  # noqa: ANN401
-        if asked.name == "b0":
+    def broken(self: Any, incoming: Any, *rest: Any) -> Any:  # noqa: ANN401
+        if incoming.name == "b0":
             raise TypeError("unhashable type: 'dict'")
-        return sound(self, asked, *rest)
+        return sound(self, incoming, *rest)
 
     monkeypatch.setattr(part, step, broken)
     monkeypatch.setattr(play.controller._recorder, "explain", lambda pod, *said: texts.append(f"{pod.name} {said[-1]}"))

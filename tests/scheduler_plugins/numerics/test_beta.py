@@ -24,7 +24,7 @@ def test_fit_has_the_moments(mean: float, part: float) -> None:
 @pytest.mark.parametrize(
     ("mean", "second"),
     [
-        (0.0, 0.0),  # no room for any variance
+        (0.0, 0.0),  # no variance is possible
         (1.0, 1.01),  # the same at the other end
         (0.5, 0.24),  # a negative variance
         (0.5, 0.5),  # the variance of a coin, the largest there is

@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 NAME: Final = "fit"
 FIRST, SECOND = 130, 90
-"""How many pods are judged, before and after some of them are deleted."""
+"""Number of tried pods, before and after some of them are deleted."""
 FINALIZER: Final = "fit/never"
 SEED: Final = 7
 
@@ -67,7 +67,7 @@ class Pool:
     def compare(self, pod: Json) -> bool:
         judged, fit, reasons = self.scheduler.evaluator(pod)
         if not self.agrees(judged, fit, reasons):
-            self.read(beside=judged["metadata"]["uid"])  # somebody else's nodes or pods may have changed
+            self.read(beside=judged["metadata"]["uid"])  # nodes or pods of other tests may have changed
             assert self.agrees(judged, fit, reasons), (pod, fit, reasons, self.think(judged))
         if fit:
             self.placed.append(judged)
@@ -81,7 +81,7 @@ class Pool:
         if {node for node, reason in thought.items() if reason is None} != fit:
             return False
         ours = Counter(entry for reason in thought.values() if reason for entry in reason.split(", "))
-        # A pod that asks for a node by name is not tried on others, and kube-scheduler says so in other words.
+        # kube-scheduler does not try a pod with a node name on other nodes, and gives another reason.
         return bool(fit) or "matchFields" in str(judged["spec"].get("affinity")) or ours == reasons
 
     def delete(self, pod: Json) -> None:
@@ -118,7 +118,7 @@ class Pool:
         self.model.put_pod(nominated)
 
     def settle(self) -> None:
-        """Wait until kube-scheduler has seen all that was done to pods: it sees changes to bound pods in order."""
+        """Wait until kube-scheduler has observed all changes to pods: it observes changes to bound pods in order."""
         self.marks += 1
         port = 8000 + self.marks
         mark = self._mark(f"mark-{self.marks}", port)
@@ -191,7 +191,7 @@ def pool(cluster: Cluster) -> Iterator[Pool]:
 
 
 def test_random_pods_agree(pool: Pool) -> None:
-    """For every pod, the model finds the very nodes that kube-scheduler does, and else the same reasons as often."""
+    """For every pod, the model finds the same nodes as kube-scheduler, and otherwise the same reasons as often."""
     pods = RandomPods(SEED, pool.scheduler.name, pool.nodes)
     bound = [pool.compare(pods.make()) for _ in range(FIRST)]
     for number, pod in enumerate(pool.placed):

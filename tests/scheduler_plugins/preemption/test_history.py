@@ -1,4 +1,4 @@
-"""Runs with kills, changes of leader, held-back writes and late watches, judged as histories."""
+"""Runs with kills, changes of leader, delayed writes and late watches, checked as histories."""
 
 import random
 from collections.abc import Callable
@@ -84,7 +84,7 @@ class Run:
             except Died:
                 self.lead()
             except (ApiUnavailable, NotLeading):
-                pass  # it looks again
+                pass  # the next round retries
             self.happens()
             self.play.now += 1
 

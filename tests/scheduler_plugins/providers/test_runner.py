@@ -1,4 +1,4 @@
-"""Polling a provider: what it said stays when it fails, and how it does is told."""
+"""Polling a provider: the runner keeps readings when it fails, and reports its state."""
 
 import asyncio
 import logging
@@ -51,7 +51,7 @@ class Kept:
         self.steps.append(len(readings))
 
     def freeze(self, now: float) -> None:
-        """Nothing to work in."""
+        """Do nothing."""
 
 
 class Trial:
@@ -106,7 +106,7 @@ async def test_failure_keeps_the_last_answer() -> None:
 
 
 async def test_empty_answer_is_a_failure() -> None:
-    """An answer without any node (rules that were deleted) keeps the last readings, and is told."""
+    """A response without nodes (the rules were deleted) keeps the last readings, and is reported."""
     trial = Trial(answer(a=50.0, b=1.0), Answer({}, unusable=4))
     await trial.polls(2)
     assert set(trial.kept.readings) == {"a", "b"}

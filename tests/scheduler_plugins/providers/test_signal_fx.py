@@ -1,7 +1,7 @@
 """SignalFx as a provider, against a fake of it: no real one can be had without an account.
 
 The fake follows the protocol as load-watcher uses it: both pages take the same search, need the token, and answer in
-their own shapes; points are pairs of milliseconds and values at the asked resolution within the asked window.
+their own shapes; points are pairs of milliseconds and values at the requested resolution within the requested window.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class FakeSignalFx:
     cluster: str
     usage: Mapping[str, Mapping[str, list[float]]]  # metric -> host -> its values, one a minute, the last one now
     now: float
-    strange: list[Any] = field(default_factory=list)  # more results that describe no host
+    malformed: list[Any] = field(default_factory=list)  # more results that describe no host
 
     def pages(self) -> dict[str, Any]:
         return {"/v1/timeserieswindow": self.points, "/v2/metrictimeseries": self.series}
@@ -52,7 +52,7 @@ class FakeSignalFx:
             {"active": True, "id": key, "dimensions": {"host": host, "sf_metric": None}}
             for key, (host, _) in self._found(request).items()
         ]
-        return {"results": (results + self.strange)[: int(request.query["limit"])]}
+        return {"results": (results + self.malformed)[: int(request.query["limit"])]}
 
 
 SETTINGS = MetricProvider(token=TOKEN, host_name_suffix=".dev.com", cluster_name="c1")
@@ -83,8 +83,8 @@ async def test_token_is_needed() -> None:
 
 
 async def test_strange_results_are_left_out() -> None:
-    strange = [None, 3, {}, {"id": "x"}, {"id": ["y"], "dimensions": {"host": "h"}}, {"id": "z", "dimensions": None}]
-    answer = await fetch(FakeSignalFx("c1", USAGE, NOW, strange))
+    malformed = [None, 3, {}, {"id": "x"}, {"id": ["y"], "dimensions": {"host": "h"}}, {"id": "z", "dimensions": None}]
+    answer = await fetch(FakeSignalFx("c1", USAGE, NOW, malformed))
     assert set(answer.nodes) == {"n1"}
 
 

@@ -1,4 +1,4 @@
-"""What quotas guarantee, allow and are charged, as metrics."""
+"""Metrics of the min, max and charge of quotas."""
 
 from prometheus_client import CollectorRegistry, generate_latest
 

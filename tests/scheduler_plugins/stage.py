@@ -77,7 +77,7 @@ class Stage:
         prefix: str = "",
     ) -> list[str]:
         """Create nodes with empty NodeMetrics, and wait until every running extender has them."""
-        taint = {"key": "pool", "value": self.name, "effect": "NoSchedule"}  # keeps the pods of other tests away
+        taint = {"key": "pool", "value": self.name, "effect": "NoSchedule"}  # repels the pods of other tests
         template = NodeTemplate(cpu=cpu, memory=memory, labels={"pool": pool or self.name}, taints=[taint])
         names = self.cluster.kwok.add(count, template, prefix=prefix or self.name)
         metric = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}

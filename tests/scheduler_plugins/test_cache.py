@@ -29,7 +29,7 @@ def test_pod_moves_between_nodes() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_ended_pod_leaves(phase: str) -> None:
+def test_ended_pod_is_released(phase: str) -> None:
     world = World().put(pod("p", {"cpu": "1"}, node="n"))
     ended = pod("p", {"cpu": "1"}, node="n")
     ended["status"]["phase"] = phase
@@ -94,7 +94,7 @@ def _frail(dtype: Any, bad: set[str]) -> Any:  # noqa: ANN401 - numpy's type of 
     return Frail()
 
 
-def test_failing_record_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_record_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     bad: set[str] = set()
     plugins = {"Frail": _frail(np.dtype([("cpu", np.int64)]), bad), "LoadAwareScheduling": World().plugin}
     cache = ClusterCache(World().rules, plugins)
@@ -190,7 +190,7 @@ def test_plugins_receive_pods_in_flight() -> None:
     assert set(plugin.pods) == {"uid-d"}
 
 
-def test_plugin_that_fails_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_plugin_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     cache = ClusterCache(LoadRules(), {"ledger": (plugin := Ledger())})
     cache.charge(cache.read(pod("p")), ["a"], NOW)
     plugin.pods.clear()  # it no longer knows the pod

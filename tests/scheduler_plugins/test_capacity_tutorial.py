@@ -18,7 +18,7 @@ PAGE: Final = ROOT / "docs" / "capacity-tutorial.md"
 
 
 @pytest.mark.timeout(600)
-def test_tutorial_is_true(cluster: Cluster, tmp_path: Path) -> None:
+def test_tutorial_output(cluster: Cluster, tmp_path: Path) -> None:
     """The tutorial's commands print the output that the tutorial shows, from the first block to the last."""
     with Stage.open(cluster, "tutorial", 0) as stage:
         stage.add("headroom-scheduler", profile())

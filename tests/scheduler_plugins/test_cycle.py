@@ -142,7 +142,7 @@ def _choose(numbers: list[int], avoided: list[int] = [], **length: float) -> lis
         ([7, 0, 7, 0, 7, 0], [], 1, 0.5, [1, 5, 0, 4]),
         ([0] * 6, [1, 5], 3, 0, [3, 0, 4]),  # avoided nodes last, however good
         ([0] * 6, [1, 5], 5, 0, [3, 0, 4, 2, 1]),
-        ([3, 0, 3, 3, 3, 0], [1, 5], 1, 0, [3, 1]),  # a group of which all are avoided keeps its best
+        ([3, 0, 3, 3, 3, 0], [1, 5], 1, 0, [3, 1]),  # a group of only avoided nodes has its best one
     ],
 )
 def test_chooses(numbers: list[int], avoided: list[int], size: int, share: float, chosen: list[int]) -> None:

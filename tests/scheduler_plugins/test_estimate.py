@@ -35,7 +35,7 @@ CUSTOM = LoadRules(allow_customize=True)
         (pod(requests={"cpu": "4"}, limits={"cpu": "8"}), 6800, 209715200),  # the limit is larger: it is scaled
         (pod(limits={"cpu": "4", "memory": "8Gi"}), 3400, 6012954214),  # limits alone
         (pod(requests={"cpu": "10m"}), 9, 209715200),  # 8.5 rounds away from zero
-        (pod(requests={"cpu": "0"}), 250, 209715200),  # zero is nothing
+        (pod(requests={"cpu": "0"}), 250, 209715200),  # zero counts as no request
         (pod(priority=7500, requests={names.MID_CPU: "4k", names.MID_MEMORY: "1Gi"}), 3400, 751619277),
         (pod(priority=7500), 250, 209715200),  # no requests of its tier either
         (pod(priority=5500), 250, 209715200),

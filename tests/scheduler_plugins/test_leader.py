@@ -173,7 +173,7 @@ async def test_single_leader_at_any_time(kubernetes: Kubernetes) -> None:
     assert min(led.values()) > 100
 
 
-async def test_same_host_goes_on(kubernetes: Kubernetes) -> None:
+async def test_same_host_still_leads(kubernetes: Kubernetes) -> None:
     """A kube-scheduler that restarts on the same host keeps its extender: the extender still leads."""
     leader = replica(kubernetes, "a")
     kubernetes.acquired("a", transitions=0)

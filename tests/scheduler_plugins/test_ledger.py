@@ -99,7 +99,7 @@ def test_prod_needs_both(pod_priority: int, reported: str, usage: int, delta: in
     assert (ledger.prod_usage[0], ledger.sums.prod_delta[0]) == (usage, delta)
 
 
-def test_unknown_prod_usage_is_left_out() -> None:
+def test_unknown_prod_usage_is_skipped() -> None:
     assert _ledger(_report(pods=[pod_metric("elsewhere")])).prod_usage == (0, 0)
 
 

@@ -128,7 +128,7 @@ def test_aggregated_replaces_usage() -> None:
     assert world.reasons(TINY) == [None]
 
 
-def test_silent_aggregation_hides_no_prod_usage() -> None:
+def test_missing_aggregation_hides_no_prod_usage() -> None:
     """An aggregation without a resource does not affect Prod pods among themselves, which have known usage."""
     plugin = load_aware(
         aggregated=replace(AGGREGATED, score_aggregation_type="p95"),
@@ -205,7 +205,7 @@ def test_prod_in_flight_counts_apart() -> None:
     assert world.reasons(pod("second", {"cpu": "2"}, priority=9500)) == [CPU]
 
 
-def test_refusal_is_not_cured_by_eviction() -> None:
+def test_refusal_is_not_resolved_by_eviction() -> None:
     """kube-scheduler must not evict pods because a node is hot."""
     world = World().put(node(), node_metric(cpu="90"))
     verdict = world.plugin.filter(world.request(TINY), world.nodes())
@@ -215,7 +215,7 @@ def test_refusal_is_not_cured_by_eviction() -> None:
     assert not verdict.passes[0]
 
 
-def test_each_node_is_judged_by_itself() -> None:
+def test_each_node_is_compared_on_its_own() -> None:
     world = World().put(*(node(name) for name in "abc"), node_metric("b", cpu="90"))
     world.put(node_metric("a", cpu="10"), node_metric("c", memory="99Gi"))
     assert world.reasons(TINY, "a", "b", "c") == [None, CPU, MEMORY]
@@ -224,7 +224,7 @@ def test_each_node_is_judged_by_itself() -> None:
 
 @pytest.mark.timeout(30)
 @given(st.integers(0, 100), st.integers(0, 2**53), st.integers(-3, 3))
-def test_ceiling_is_a_sure_pass(limit: int, allocatable: int, beside: int) -> None:
+def test_load_below_ceiling_passes(limit: int, allocatable: int, beside: int) -> None:
     """A load not above the ceiling passes by its rounded percentage; the next larger one fails, on usual nodes."""
     most = ceiling(limit, allocatable)
     if not limit or not allocatable:
@@ -336,7 +336,7 @@ def test_score(arguments: Json, metric: Json, score: int) -> None:
     [
         (-180, "1"),  # too old
         (None, "1"),  # never
-        (0, None),  # nothing about the node
+        (0, None),  # without node usage
     ],
 )
 def test_unknown_load_scores_zero(updated: float | None, cpu: str | None) -> None:

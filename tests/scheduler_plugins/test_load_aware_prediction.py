@@ -71,7 +71,7 @@ def test_without_the_argument_peaks_do_not_count() -> None:
     assert World().put(node(), predicting(IDLE, PEAKS)).reasons(TINY) == [None]
 
 
-def test_score_goes_by_the_peak() -> None:
+def test_score_uses_the_peak() -> None:
     world = World(PLUGIN).put(*(node(name) for name in "abc"))
     world.put(
         predicting(node_metric("a", cpu="10"), {"cpu": "60"}), predicting(node_metric("b", cpu="10"), {"cpu": "20"})
@@ -103,7 +103,7 @@ def test_pods_in_flight_are_added() -> None:
     assert (world.reasons(TINY), world.scores(TINY)) == ([PREDICTED_CPU], [(33 + 89) // 2])
 
 
-def test_prod_thresholds_go_by_usage() -> None:
+def test_prod_thresholds_use_usage() -> None:
     plugin = load_aware(use_prediction=True, prod_usage_thresholds={"cpu": 40})
     world = World(plugin).put(node(), predicting(IDLE, PEAKS))
     assert world.reasons(pod("incoming", {"cpu": "1"}, priority=9500)) == [None]

@@ -262,7 +262,7 @@ def test_pods_in_flight_count_as_bound(fills: bool) -> None:  # noqa: FBT001
             assert flown["loadRisk"] == before[resource]["loadRisk"]
 
 
-def test_bound_pods_that_leave_are_gone() -> None:
+def test_deleted_pods_do_not_count() -> None:
     world = Overcommitted().put(burstable("a", ("1", "6")))
     assert world.score() == 70
     world.cache.delete_pod("uid-a")

@@ -90,7 +90,7 @@ def test_age_can_be_set(seconds: int, age: float | None, reason: str | None) -> 
     assert _reason(plugin, MID, {**metric, "status": metric["status"] | reporting(deficit=True)["status"]}) == DEFICIT
 
 
-def test_eviction_is_no_cure() -> None:
+def test_eviction_resolves_no_refusal() -> None:
     verdict, _ = _verdict(MidResources(), MID, reporting(deficit=True), reporting(predicted=-999), None)
     refusals = [verdict.refusal(row) for row in range(3)]
     assert [refusal and refusal.eviction_helps for refusal in refusals] == [False, False, False]

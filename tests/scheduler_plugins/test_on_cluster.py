@@ -147,7 +147,7 @@ def test_killed_extender_is_ignored(stage: Stage) -> None:
     stage.refused("heeded", HOT)
 
 
-def test_outage_is_survived(stage: Stage) -> None:
+def test_api_server_outage(stage: Stage) -> None:
     """During an outage of the API server the extender uses its cache; afterwards it follows the cluster again."""
     hot, other = stage.nodes[2], stage.nodes[3]
     stage.settle({hot: 30})

@@ -155,7 +155,7 @@ def serve(stage: Stage, extender: Extender) -> None:
 
 
 @pytest.mark.parametrize("moment", [HELD, EVICTED, TERMINATING, GONE])
-def test_killed_extender_goes_on(stage: Stage, quotas: list[Team], moment: str) -> None:
+def test_killed_extender_continues(stage: Stage, quotas: list[Team], moment: str) -> None:
     """Killed between a hold and the binding, the extender continues: no pod is evicted twice, no resources are lost."""
     with scene(stage, quotas, f"killed-{moment}", DIES.get(moment, [])) as inputs:
         inputs.nomination()
@@ -194,7 +194,7 @@ def lease(stage: Stage) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize("moment", [EVICTED, GONE])
-def test_next_leader_goes_on(stage: Stage, quotas: list[Team], moment: str) -> None:
+def test_next_leader_continues(stage: Stage, quotas: list[Team], moment: str) -> None:
     """The leader dies or loses the Lease between a hold and the binding: the next one evicts no other pod."""
     named = f"--leader-lease={stage.name}/{SCHEDULER}"
     flags = [named, "--leader-identity=one", *DIES.get(moment, [])]

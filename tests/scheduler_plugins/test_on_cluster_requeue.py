@@ -59,7 +59,7 @@ def _wake(stage: Stage, name: str, node: str) -> None:
     print(f"{name}: bound {time.monotonic() - started:.1f} s after the node cooled")
 
 
-def test_cooled_node_wakes_pod(stage: Stage) -> None:
+def test_cooled_node_requeues_pod(stage: Stage) -> None:
     node = stage.nodes[0]
     stage.settle({node: HOT})
     stage.create(stage.pod("cooled", AWAKE, selector={"kubernetes.io/hostname": node}))

@@ -87,7 +87,7 @@ def test_provider_is_reported() -> None:
         ({"type": "SignalFx"}, True, False),
     ],
 )
-def test_who_checks_certificates(provider: Any, parity: bool, unchecked: bool) -> None:  # noqa: ANN401, FBT001
+def test_certificate_checks(provider: Any, parity: bool, unchecked: bool) -> None:  # noqa: ANN401, FBT001
     """Certificates are checked by default; upstream does not check Prometheus' by default."""
     plugin = _plugin({"metricProvider": provider, "parity": parity})
     assert plugin.metric_provider.insecure_skip_verify is unchecked
@@ -119,7 +119,7 @@ def test_weights_of_other_resources_are_ignored() -> None:
     assert _problems({"riskLimitWeights": {"cpu": 0.3, "nvidia.com/gpu": 0.7}}) == []
 
 
-def test_all_mistakes_come_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     arguments = {"smoothingWindowSize": 0, "riskLimitWeight": 2, "metricProvider": {"type": "x", "address": "y"}}
     assert len(_problems(arguments)) == 4
 
@@ -221,7 +221,7 @@ def test_good_arguments_have_no_problem(plugin: LoadAware) -> None:
     assert not plugin.problems()
 
 
-def test_all_problems_come_together() -> None:
+def test_all_problems_are_reported_together() -> None:
     plugin = LoadAware(dominant_resource_weight=-1, usage_thresholds={"cpu": 101, "memory": -1})
     problems = plugin.problems()
     assert [problem.field for problem in problems] == ["dominantResourceWeight", "usageThresholds"]

@@ -86,7 +86,7 @@ def test_absent_plugins_are_the_built_in_ones(tmp_path: Path) -> None:
     assert profile.notes == ("plugins: not listed, so those of the built-in profile",)
 
 
-def test_arguments_go_over_the_built_in_ones(tmp_path: Path) -> None:
+def test_arguments_override_built_in_ones(tmp_path: Path) -> None:
     arguments = {
         "CapacityScheduling": {"reclaim": {"dryRun": True}},
         "LoadAwareScheduling": {"usageThresholds": {"cpu": 70}},
@@ -101,7 +101,7 @@ def test_arguments_go_over_the_built_in_ones(tmp_path: Path) -> None:
     assert profile.enabled[2:] == shipped.enabled[2:]
 
 
-def test_arguments_go_over_listed_ones(tmp_path: Path) -> None:
+def test_arguments_override_listed_ones(tmp_path: Path) -> None:
     text = f"plugins: [{ALLOCATABLE % 'Most'}]\narguments: {{NodeResourcesAllocatable: {{mode: Least}}}}\n"
     (part,) = load_profile(_written(tmp_path, text)).enabled
     assert part.plugin == NodeResourcesAllocatable(mode=End.LEAST).defaulted()
@@ -188,7 +188,7 @@ def test_arguments_go_over_listed_ones(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_mistake_refuses_to_start(tmp_path: Path, text: str, says: str) -> None:
+def test_mistake_prevents_start(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ProfileError) as caught:
         load_profile(_written(tmp_path, text))
     assert says in str(caught.value)
@@ -211,7 +211,7 @@ def test_mistakes_of_type_hide_no_others(tmp_path: Path) -> None:
     assert texts.count("estimatedScalingFactors") == 1
 
 
-def test_all_mistakes_come_together(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
     path = tmp_path / "profile.yaml"
     path.write_text("mode: x\nplugins: [{name: y, weight: z}]\n")
     with pytest.raises(ProfileError) as caught:

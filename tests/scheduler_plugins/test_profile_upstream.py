@@ -1,4 +1,4 @@
-"""kube-scheduler's own configuration files as profiles: our parts are used, theirs ignored, the rest rejected."""
+"""kube-scheduler's own configuration files as profiles: known parts are used, in-tree parts ignored, others rejected."""
 
 import pytest
 
@@ -146,7 +146,7 @@ def test_allocatable_sample_is_taken() -> None:
     ],
 )
 def test_points_and_weights(sections: str, points: str, weight: float) -> None:
-    """A plugin takes part where kube-scheduler calls it, with the same weight."""
+    """A plugin runs where kube-scheduler calls it, with the same weight."""
     (part,) = _parsed(_with(sections)).enabled
     assert (" ".join(sorted(part.points or ())), part.weight) == (points, weight)
 
@@ -218,7 +218,7 @@ def test_unused_arguments_are_reported() -> None:
         (HEAD.replace("/v1\n", "/v1alpha1\n") + "profiles: []", "apiVersion: 'kubescheduler.config.k8s.io/v1alpha1'"),
     ],
 )
-def test_mistake_refuses_to_start(text: str, says: str) -> None:
+def test_mistake_prevents_start(text: str, says: str) -> None:
     assert any(says in line for line in _refused(text))
 
 
@@ -237,7 +237,7 @@ def test_full_nodes_are_refused(capable: str) -> None:
     )
 
 
-def test_all_mistakes_come_together() -> None:
+def test_all_mistakes_are_reported_together() -> None:
     texts = _refused(
         _with(
             "{score: {enabled: [{name: Missing}, {name: LoadAwareScheduling, weight: x}]}, nowhere: {}}",

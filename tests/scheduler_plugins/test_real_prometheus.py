@@ -132,7 +132,7 @@ def test_provider_reads_the_rules(site: Site, names: dict[str, Any]) -> None:
     assert 0 < metrics["Memory", "AVG"] < 100
 
 
-def test_expressions_are_answered(site: Site) -> None:
+def test_expressions_are_queried(site: Site) -> None:
     cpu = 'headroom_agent_node_used_cpu_cores / on (node) headroom_agent_node_resource_allocatable{resource="cpu"}'
     names = {"cpu_metric": cpu, "node_label": "node", "node_pattern": "worker-(.*)"}
     until(lambda: "1" in site.provider(**names).nodes, "a reading")

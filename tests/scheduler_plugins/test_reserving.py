@@ -57,7 +57,7 @@ def test_refused_again_by_others(written: float) -> None:
 
 
 @pytest.mark.parametrize("arrives", [0.1, 30])
-def test_news_of_an_earlier_refusal(arrives: float) -> None:
+def test_event_of_earlier_refusal(arrives: float) -> None:
     """A refusal from before the response, or from the same second, does not count, whenever it arrives."""
     site = Site()
     site.show(_refused(IN_TREE, 0), arrives)
@@ -69,7 +69,7 @@ def test_news_of_an_earlier_refusal(arrives: float) -> None:
 
 
 @pytest.mark.parametrize(("arrives", "charged"), [(LATE_SECONDS - 0.5, True), (LATE_SECONDS + 0.5, False)])
-def test_pod_that_does_not_say_when(arrives: float, charged: bool) -> None:  # noqa: FBT001 - a row
+def test_refusal_without_time(arrives: float, charged: bool) -> None:  # noqa: FBT001 - a row
     site = Site()
     site.show(_refused(IN_TREE, None), arrives)
     assert site.charged == charged
@@ -85,7 +85,7 @@ def test_first_refusal_has_its_time() -> None:
 
 
 @pytest.mark.parametrize("step", [-86_400.0, -700.0, 700.0, 86_400.0])
-def test_clock_that_is_set_ends_nothing(step: float) -> None:
+def test_clock_adjustment_ends_no_charge(step: float) -> None:
     site = Site(steady=True)
     other = pod("q")
     site.cache.put_pod(other, NOW)
@@ -103,7 +103,7 @@ def test_clock_that_is_set_ends_nothing(step: float) -> None:
     assert not site.charged
 
 
-def test_extender_goes_by_a_steady_clock() -> None:
+def test_extender_uses_a_steady_clock() -> None:
     parts = assemble(load([], {}), ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"))
     requested = parts.cache.read(pod("p"))
     parts.cache.charge(requested, ["n1"], NOW)

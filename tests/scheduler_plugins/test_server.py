@@ -139,7 +139,7 @@ def test_broken_plugin_does_not_flood_the_log(ask: Ask, site: Site, caplog: pyte
     assert caplog.text.count("Traceback") == 2  # one of the plugin, and one of its consequence
 
 
-def test_unsynced_does_not_judge(site: Site, ask: Ask) -> None:
+def test_unsynced_extender_fails(site: Site, ask: Ask) -> None:
     site.missing = "Nodes have not been listed yet"
     _, reply = ask("filter", ["a"])
     assert reply["Error"] == "headroom-scheduler does not know the cluster yet: Nodes have not been listed yet"
@@ -154,7 +154,7 @@ def test_health_follows_watches(site: Site) -> None:
     assert site.get("/livez") == site.get("/readyz") == (200, "ok\n")
 
 
-def test_verbose_health_tells_all(site: Site) -> None:
+def test_verbose_health_lists_all(site: Site) -> None:
     site.state = "no answer for 90 s"
     assert site.get("/healthz", verbose="") == (
         200,
@@ -174,12 +174,12 @@ def test_broken_check_is_a_problem() -> None:
     assert "[i]state: state failed" in health.verbose()
 
 
-def test_stale_still_answers(site: Site, ask: Ask) -> None:
+def test_stale_cache_still_filters(site: Site, ask: Ask) -> None:
     site.problem = "away"
     assert ask("filter", ["a"])[1]["NodeNames"] == ["a"]
 
 
-def test_node_can_be_looked_at(site: Site, ask: Ask) -> None:
+def test_node_page(site: Site, ask: Ask) -> None:
     site.world.put(
         node_metric("a", cpu="10", pods=[pod_metric("old")]), pod("old", {"cpu": "3"}, node="a", scheduled=-5)
     )
@@ -283,7 +283,7 @@ def test_wait_for_a_busy_loop_counts() -> None:
     for ticks in (True, False):
         site = _Site()
         site.slow.tick()
-        site.now += 1.5  # a change of a pod keeps the loop busy
+        site.now += 1.5  # a change of a pod blocks the loop
         received = site.now
         if ticks:
             site.slow.tick()

@@ -59,7 +59,7 @@ def test_preferred_nodes_are_named() -> None:
     assert world.cache.in_flight["uid-p"].names == ("d",)
 
 
-def test_nothing_left_has_reasons() -> None:
+def test_no_fitting_node_has_reasons() -> None:
     world = _cluster(a="90", b="90").put(node_metric("b", updated=-999))
     result = _extender(world).filter(_ask(pod(), "a", "b"))
     assert list(result.names) == []

@@ -80,7 +80,7 @@ def test_prioritize_alone_spreads(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_prioritize_again_is_not_in_its_own_way(mode: Mode) -> None:
+def test_repeated_prioritize_ignores_own_charge(mode: Mode) -> None:
     world = _cluster(a="10", b="40")
     extender = _extender(world, mode)
     item = pod("p", {"cpu": "20"})

@@ -71,7 +71,7 @@ Missing = alphabet:Nothing
 Absent = no_such_module:Nothing
 NodeResourcesAllocatable = alphabet:Loose
 """
-"""The last one tries to use a name of ours, which stays ours."""
+"""The last entry point has the name of a built-in plugin, which takes precedence."""
 RUN = """
 import sys
 from pathlib import Path

@@ -48,9 +48,7 @@ async def test_changes_reach_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (ledgers[0].load()[0], ledgers[1].sums.node_delta[0]) == (90_000, 2000)
 
 
-async def test_unreadable_object_is_passed_over(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_unreadable_object_is_skipped(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     bad = node_metric("a", cpu="lots")
     following = await follow(
@@ -73,7 +71,7 @@ async def test_unreadable_object_is_passed_over(
 
 
 @pytest.mark.parametrize("end", [Changed("DELETED", pod("p")), Relisted([])])
-async def test_unreadable_object_that_is_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch, end: Change) -> None:
+async def test_deleted_unreadable_object_is_removed(monkeypatch: pytest.MonkeyPatch, end: Change) -> None:
     bad, other = pod("p", {"cpu": "lots"}), pod("p", {"cpu": "lots"})
     other["metadata"] |= {"namespace": "elsewhere", "uid": "other"}
     changes = [Changed("ADDED", bad), Changed("ADDED", other), Changed("DELETED", other)]
@@ -147,7 +145,7 @@ async def test_large_node_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
         assert following.unreadable == {"Node a"}
 
 
-async def test_complaints_name_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_problems_name_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     fresh = watched(World().cache)
     assert not fresh.synced
     assert [line.split(" ")[0] for line in fresh.problems(180)] == ["Nodes", "NodeMetrics", "Pods"]
@@ -192,7 +190,7 @@ def test_malformed_pod_is_rejected_by_its_field(metadata: dict[str, Any], spec: 
         (HoldReconciler, "hold"),
     ],
 )
-async def test_one_pod_stops_reclaim_at_no_step(part: type, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failing_pod_does_not_stop_reclaim(part: type, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A waiting pod of higher priority cannot be evaluated, whatever its error."""
     play, texts = Play(), list[str]()
     play.wait("b", "b0", 2, priority=100)

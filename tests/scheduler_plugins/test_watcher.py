@@ -119,14 +119,14 @@ async def test_metrics_are_served(metric: Json, served_as: list[Any]) -> None:
     assert await metrics(served(node("n"), metric)) == served_as
 
 
-async def test_old_reports_are_left_out() -> None:
+async def test_old_reports_are_skipped() -> None:
     objects = node("n"), node("m"), node_metric("n", updated=0), node_metric("m", updated=-100)
     assert set(json.loads((await ask(served(*objects))).body)["data"]["NodeMetricsMap"]) == {"n", "m"}
     assert set(json.loads((await ask(served(*objects, now=100))).body)["data"]["NodeMetricsMap"]) == {"n"}
     assert (await ask(served(*objects, now=200))).status == 500
 
 
-async def test_reports_without_nodes_are_left_out() -> None:
+async def test_reports_without_nodes_are_skipped() -> None:
     nodes = json.loads((await ask(served(node("n"), node("m"), node_metric("n"), node_metric("x")))).body)
     assert set(nodes["data"]["NodeMetricsMap"]) == {"n"}
 

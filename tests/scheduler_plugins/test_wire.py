@@ -102,7 +102,7 @@ def test_reply_has_go_names() -> None:
 @pytest.mark.parametrize(
     "result", [FilterResult(["z"]), FilterResult((), {"z": ""}), FilterResult((), None, {"z": ""})]
 )
-def test_strangers_are_not_named(result: FilterResult) -> None:
+def test_unknown_nodes_are_rejected(result: FilterResult) -> None:
     with pytest.raises(ValueError, match="not sent: z"):
         filter_reply(result, Arguments(pod(), ["a"]))
 

@@ -47,7 +47,7 @@ class Server:
         self.version = 100
 
     def fail(self, request: str, error: BaseException, times: int = 10**4) -> None:
-        """Fail requests that begin so, before they take effect, so many times."""
+        """Fail the next requests with this prefix, before they take effect."""
         left = [error] * times
 
         def fails(received: str) -> None:
@@ -156,7 +156,7 @@ class Play:
         self.server.quotas[namespace] = [{"metadata": {"name": "q", "namespace": namespace}, "spec": spec}]
 
     def start(self) -> None:
-        """Start a program that knows only the server's state: the first one, or the next."""
+        """Start a process that knows only the server's state: the first one, or its successor."""
         for uid in list(self.world.cluster.pods):
             self.world.cluster.delete_pod(uid)
         self.registry = CollectorRegistry()

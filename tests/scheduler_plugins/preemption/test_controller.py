@@ -113,7 +113,7 @@ async def test_preemptor_is_bound_in_between() -> None:
 
 
 async def test_condition_updated_in_between() -> None:
-    """kube-scheduler updates the pod's condition meanwhile: the hold is written all the same, and known at once."""
+    """kube-scheduler updates the pod's condition meanwhile: the hold is written, and observed at once."""
     play = Play()
     pod = play.pod("b1")
     pod["status"]["conditions"][0]["message"], pod["metadata"]["resourceVersion"] = "0/2 nodes", "7"

@@ -1,4 +1,4 @@
-"""Decisions and evictions beside others: pods that take no hold, kube-scheduler's own preemption, deleted quotas."""
+"""Decisions and evictions beside other components: failed holds, kube-scheduler's own preemption, deleted quotas."""
 
 from typing import Final
 
@@ -27,7 +27,7 @@ async def test_hold_write_fails(error: Exception) -> None:
     assert not play.held()
     assert Hold.of_pod(play.pod("b2")) is not None
     assert play.server.evicted == ["a2"]
-    assert play.server.log.count("GET a2") < 10  # b1 is left alone for a while
+    assert play.server.log.count("GET a2") < 10  # the controller skips b1 for a while
 
 
 @ONE_BY_ONE

@@ -46,7 +46,7 @@ def test_story_2_takes_from_borrower() -> None:
 
 
 def test_story_2_takes_from_itself() -> None:
-    """B exceeds its min: the victims are its own pods of lower priority, and the message says so."""
+    """B exceeds its min: the victims are its own pods of lower priority, and the message names the reason."""
     world = World({"gpu": 10}, {"a": (3, 4), "b": (4, 6), "c": (3, 4)})
     world.run("a/a1", "gpu", 2)
     world.run("c/c1", "gpu", 3)
@@ -92,7 +92,7 @@ def test_preemption_policy_never() -> None:
 
 
 def test_static_pods_stay() -> None:
-    for namespace in ("a", "b"):  # beyond its own min, and within it
+    for namespace in ("a", "b"):  # beyond the pod's own min, and within it
         world = World({"gpu": 4}, {"a": (1, 4), "b": (3, 4)})
         world.run("a/static", "gpu", 2, priority=-5, static=True)
         world.run("a/a1", "gpu", 2, priority=-4)
@@ -122,7 +122,7 @@ def test_free_node_avoids_evictions() -> None:
 
 
 def test_victims_of_holds_are_excluded() -> None:
-    """The victims of another pod are neither chosen nor counted again: the next pod gets the next victim."""
+    """The next pod gets the next victim: the victims of another pod are excluded."""
     world = World({"gpu": 8}, {"a": (2, 8), "b": (6, 8)})
     for name in ("a1", "a2", "a3", "a4"):
         world.run(f"a/{name}", "gpu", 2)
@@ -250,7 +250,7 @@ def test_budget_with_empty_selector() -> None:
         assert world.decision(pod, **COUNT).violations == 0  # kube-scheduler does not count it
 
 
-def test_leaving_victims_need_no_budget() -> None:
+def test_terminating_victims_need_no_budget() -> None:
     world = World({"gpu": 4}, {"a": (2, 4), "b": (2, 4)})
     world.run("a/a1", "gpu", 2, priority=5)
     world.run("a/a2", "gpu", 2, labels={"app": "web"}, terminating=True)

@@ -181,7 +181,7 @@ def test_cordoned_node() -> None:
         ({"key": "word", "operator": "Lt", "values": ["6"]}, False),  # no number
         ({"key": "large", "operator": "Gt", "values": ["6"]}, False),  # more than 64 bits
         ({"key": "b", "operator": "Lt", "values": ["6"]}, False),
-        # What Go's selectors cannot parse matches nothing:
+        # Expressions that Go's selectors cannot parse match no node:
         ({"key": "a", "operator": "In", "values": ["5", "not a label"]}, False),
         ({"key": "a", "operator": "In"}, False),
         ({"key": "a", "operator": "Exists", "values": ["5"]}, False),

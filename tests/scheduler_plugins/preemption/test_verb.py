@@ -56,7 +56,7 @@ def test_proposal_is_checked(
     assert preempt(world, world.wait(key, gpus, priority), inputs) == expected
 
 
-def test_too_little_quota_is_left_out() -> None:
+def test_insufficient_quota_drops_node() -> None:
     world = World({"gpu": 6}, {"a": (2, 4)})
     world.run("a/a1", "gpu", 1)
     world.run("a/a2", "gpu", 3, priority=100)

@@ -21,7 +21,7 @@ from tests.scheduler_plugins.preemption.worlds import COUNT, NOW, World
 
 GPU: Final = "nvidia.com/gpu"
 NAMESPACES: Final = ("a", "b", "c", "free", "more")
-"""The last two have no quota."""
+"""Namespaces; the last two have no quota."""
 
 _PRIORITIES: Final = (-10, 0, 0, 0, 5, 1000)
 _FIRST, _LAST = 0, 60
@@ -130,7 +130,7 @@ def test_search_finds_the_least_loss(seed: int) -> None:
             assert result.rejected.keys() == set(cluster.nodes), inputs
 
 
-def test_random_clusters_are_various() -> None:
+def test_random_clusters_vary() -> None:
     observed = set()
     for seed in SEEDS:
         for inputs in vectors(seed):

@@ -11,7 +11,7 @@ from aiohttp import web
 
 NOW: Final = 1_735_689_600.0  # 2025-01-01T00:00:00Z. [unix s]
 
-Answer = Callable[[web.Request], Any]  # makes JSON, or a whole response
+Answer = Callable[[web.Request], Any]  # returns JSON, or a complete response
 
 
 @dataclass

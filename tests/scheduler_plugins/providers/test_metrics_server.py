@@ -34,7 +34,7 @@ def test_nanocores_round_up() -> None:
     assert decode([usage(cpu="1500000001n")], WHOLE, NOW).nodes["n"].metrics[0]["value"] == 100 * 1501 / 4000
 
 
-def test_unknown_nodes_are_left_out() -> None:
+def test_unknown_nodes_are_skipped() -> None:
     answer = decode([usage()], {}, NOW)
     assert (answer.nodes, answer.unusable) == ({}, 0)
 
@@ -100,7 +100,7 @@ async def test_failure_is_reported(reply: Reply, sentence: str) -> None:
             await provider(api).fetch(NOW)
 
 
-async def test_silence_is_given_up() -> None:
+async def test_timeout() -> None:
     async with serving() as (_, api):
         with pytest.raises(ProviderError, match=r"no answer within 0\.05 s"):
             await provider(api, timeout_seconds=0.05).fetch(NOW)

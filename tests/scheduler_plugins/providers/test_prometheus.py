@@ -80,7 +80,7 @@ def test_selectors_are_no_expressions() -> None:
     assert age_query("a / b", "5m") == "timestamp(a / b) or max_over_time(timestamp(a / b)[5m:30s])"
 
 
-async def test_deviation_alone_is_left_out() -> None:
+async def test_deviation_alone_is_skipped() -> None:
     """A deviation without its average would have an average of zero."""
     answer, _ = await fetch({"stddev_over_time(instance:node_cpu": vector(a=0.25)})
     assert answer.nodes == {}
@@ -101,7 +101,7 @@ def test_highest_of_a_node_counts() -> None:
 
 
 @pytest.mark.parametrize("labels", [None, {}, {"instance": ""}, {"instance": 3}, {"instance": "abc"}, {"other": "n:1"}])
-def test_unnamed_series_are_left_out(labels: object) -> None:
+def test_unnamed_series_are_skipped(labels: object) -> None:
     assert Naming("instance", re.compile(r"(.*):\d+")).node(labels) is None
 
 

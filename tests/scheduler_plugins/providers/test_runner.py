@@ -113,14 +113,14 @@ async def test_empty_answer_is_a_failure() -> None:
     assert "the answer has no node, and 4 values that are no measurements" in trial.runner.state()
 
 
-async def test_any_exception_is_survived(caplog: pytest.LogCaptureFixture) -> None:
+async def test_any_exception_is_handled(caplog: pytest.LogCaptureFixture) -> None:
     trial = Trial(ZeroDivisionError("oh"))
     await trial.polls(1)
     assert trial.runner.state() == "Scripted at http://there: failed once: ZeroDivisionError: oh"
     assert "Traceback" in caplog.text
 
 
-async def test_pauses_grow_and_end() -> None:
+async def test_backoff_grows_and_ends() -> None:
     trial = Trial(*[ProviderError("no")] * 10, answer(a=1.0))
     with pytest.raises(asyncio.CancelledError):
         await trial.runner.run()
@@ -146,7 +146,7 @@ def test_many_names_are_cut() -> None:
     )
 
 
-async def test_trouble_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     trial = Trial(answer(a=1.0), ProviderError("no"), ProviderError("no"), answer(a=1.0))
     await trial.polls(5)

@@ -23,7 +23,7 @@ TOKEN = "secret"  # noqa: S105 - of a fake
 @dataclass
 class FakeSignalFx:
     cluster: str
-    usage: Mapping[str, Mapping[str, list[float]]]  # metric -> host -> its values, one a minute, the last one now
+    usage: Mapping[str, Mapping[str, list[float]]]  # metric -> host -> values, one per minute, the last one at the current time
     now: float
     malformed: list[Any] = field(default_factory=list)  # more results that describe no host
 
@@ -82,7 +82,7 @@ async def test_token_is_needed() -> None:
         await fetch(FakeSignalFx("c1", USAGE, NOW), replace(SETTINGS, token=""))
 
 
-async def test_strange_results_are_left_out() -> None:
+async def test_malformed_results_are_skipped() -> None:
     malformed = [None, 3, {}, {"id": "x"}, {"id": ["y"], "dimensions": {"host": "h"}}, {"id": "z", "dimensions": None}]
     answer = await fetch(FakeSignalFx("c1", USAGE, NOW, malformed))
     assert set(answer.nodes) == {"n1"}

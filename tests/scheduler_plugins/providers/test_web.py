@@ -125,7 +125,7 @@ async def test_missing_server_is_reported() -> None:
         await fetch(url)
 
 
-async def test_slow_answer_is_given_up() -> None:
+async def test_slow_response_times_out() -> None:
     over = asyncio.Event()
 
     async def never(request: web.Request) -> web.StreamResponse:

@@ -92,7 +92,7 @@ def _gpus(count: int) -> dict[str, str]:
         ),
     ],
 )
-def test_bound_is_reached_not_passed(items: list[Json], fits: Json, refused: Json, says: str) -> None:
+def test_bound_is_reached_not_exceeded(items: list[Json], fits: Json, refused: Json, says: str) -> None:
     cluster = _cluster(*items)
     assert _sentence(cluster, pod("p", "a", fits)) == ""
     assert _sentence(cluster, pod("p", "a", refused)) == f"ElasticQuota a/q: {says}"
@@ -127,7 +127,7 @@ def test_quota_lowered_below_used() -> None:
     assert _over(cluster, pod("p", "a", {"cpu": "1"})) is not None
 
 
-def test_own_charge_is_not_in_the_way() -> None:
+def test_own_charge_does_not_count() -> None:
     cluster = _cluster(A, B)
     requested = pod("p", "a", _gpus(6))
     cluster.ledger.admit(QuotaPod.from_json(requested))
@@ -187,13 +187,13 @@ def test_counted_once_over_charge_hold_and_nomination() -> None:
         )
 
 
-def test_hold_counts_from_when_to_when() -> None:
+def test_hold_lifetime() -> None:
     cluster = _cluster(A, B, pod("x", "a", _gpus(4), node="n1"), pod("c", "a", _gpus(2), hold=Hold("n1", NOW + 60)))
     requested = pod("p", "a", _gpus(1))
     assert [bool(_over(cluster, requested, now)) for now in (0, 59, 60, 30)] == [True, True, False, True]
 
 
-def test_claim_of_pods_that_leave_takes_their_place() -> None:
+def test_claims_replace_terminating_victims() -> None:
     """The usage of another claim's victims does not count beside that claim, and is not free before it."""
     victims = [pod(f"v{number}", "a", _gpus(2), node="n1") for number in range(2)]
     holds = [pod(f"h{number}", "b", _gpus(2), hold=Hold("n1", NOW + 60, (f"uid-a-v{number}",))) for number in range(2)]

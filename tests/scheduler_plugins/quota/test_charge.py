@@ -77,7 +77,7 @@ def test_resize_of_the_whole_pod() -> None:
         ),
     ],
 )
-def test_all_that_is_set_aside_may_count(spec: Json, by_containers: Json, by_scheduler: Json) -> None:
+def test_charge_of_sidecars_and_pod_requests(spec: Json, by_containers: Json, by_scheduler: Json) -> None:
     """By default pod-level requests and sidecars are not charged, as upstream; with `scheduler` they are."""
     item = {"metadata": {"uid": "u"}, "spec": {"containers": [_container("c", cpu="1")], **spec}}
     assert QuotaPod.from_json(item).charge == by_containers
@@ -132,7 +132,7 @@ def test_waiting_pod_is_kept_without_bulk() -> None:
     assert QuotaPod.from_json(typed_pod(pod)).json == waiting({}, labels={})
 
 
-def test_nothing_is_kept_of_a_bound_pod() -> None:
+def test_bound_pod_stores_no_bulk() -> None:
     pod = waiting({})
     pod["spec"]["nodeName"] = "n1"
 

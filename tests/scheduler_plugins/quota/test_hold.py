@@ -29,7 +29,7 @@ def test_as_written() -> None:
 
 
 def test_nothing_without_status() -> None:
-    """An annotation alone is no hold: any user who creates pods may write it. Another condition text is none either."""
+    """An annotation alone is no hold: any user who creates pods may write it. A mismatched condition is none either."""
     hold, other = Hold("n1", NOW + 60, ("v1",)), Hold("n2", NOW + 600, ("v1",))
     metadata = {"annotations": hold.annotations}
     for conditions in (None, [], [other.condition], [{**hold.condition, "type": "Ready"}], [{"type": "Ready"}]):
@@ -104,7 +104,7 @@ HOLD = Hold("gpu", NOW + 60, ("a/gone",))
     ("namespace", "priority", "lender", "kept_away"),
     [
         *((namespace, 0, (10, 10), True) for namespace in ("a", "b", "c", "free")),  # of no higher priority
-        # The replacement of an evicted borrower does not get the resources back, whatever its priority.
+        # The replacement of an evicted borrower does not reclaim the resources, whatever its priority.
         ("a", 100, (10, 10), True),
         # Pods of higher priority in a namespace that borrows nothing go first, as with kube-scheduler's nominations.
         *((namespace, 100, (10, 10), False) for namespace in ("b", "c", "free")),
@@ -122,7 +122,7 @@ def test_held_from_other_pods(namespace: str, priority: int, lender: tuple[int, 
     assert bool(crowded(pod, world.cluster, holders_before(pod, world.cluster, NOW))) is kept_away
 
 
-def test_holder_on_its_way() -> None:
+def test_holder_in_flight() -> None:
     world = World({"gpu": 10}, {"a": (1, 8), "b": (2, 8)})
     world.run("a/a1", "gpu", 8)
     holder = world.wait("b/holder", 2, hold=HOLD)

@@ -118,7 +118,7 @@ def test_counted_once() -> None:
     assert ledger.total_used == {"cpu": 1000}
 
 
-def test_namespaces_are_forgotten() -> None:
+def test_namespaces_are_removed() -> None:
     ledger = QuotaLedger()
     for number in range(50):
         namespace = f"ci-{number}"

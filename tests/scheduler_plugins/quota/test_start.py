@@ -29,7 +29,7 @@ def _going(name: str) -> Json:
     return item
 
 
-async def test_first_list_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_first_list_is_unconfirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     gated = pod("gated", schedulingGates=[{"name": "x"}])
     first = [pod("pending"), pod("bound", node="n1"), gated, pod("ended", phase="Failed"), _going("going")]
     cluster = await _followed(
@@ -184,7 +184,7 @@ def test_changes_without_order(change: Json) -> None:
     assert site.admits(pod("first", "b", {"cpu": "100"}, schedulerName=OURS), UNCONFIRMED_SECONDS + 1)
 
 
-def test_requeued_twice_is_no_write() -> None:
+def test_repeated_requeue_is_no_refusal() -> None:
     """A pod that is sent twice before its refusal is observed again keeps its refusal."""
     waiting = _refused(pod("w", "a", schedulerName=OURS))
     site = _Restarted(waiting, pod("v", "a", {"cpu": "200"}, schedulerName=OURS))

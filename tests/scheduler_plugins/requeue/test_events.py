@@ -94,7 +94,7 @@ async def test_same_refusal_is_recorded_once() -> None:
     assert await stage.new_events() == ["p"]
 
 
-async def test_events_are_rationed() -> None:
+async def test_events_are_rate_limited() -> None:
     stage = Stage(RequeueSettings(events_per_second=2, event_burst=5))
     stage.set_free(a=0)
     stage.refuse(*(f"p{number:03d}" for number in range(9)))
@@ -114,7 +114,7 @@ async def test_bound_pods_have_no_event() -> None:
     assert stage.counted("refusal_events_total", result="suppressed") == 2
 
 
-async def test_trouble_is_waited_out() -> None:
+async def test_events_are_retried() -> None:
     stage = Stage()
     stage.recorder.refuses = True
     stage.set_free(a=0)

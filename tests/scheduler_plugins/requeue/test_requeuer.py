@@ -85,7 +85,7 @@ async def test_smaller_pod_fills_gap() -> None:
     assert await site.reconcile() == ["small"]
 
 
-async def test_placed_pods_are_forgotten() -> None:
+async def test_placed_pods_are_removed() -> None:
     site = Site.refusing("p", "q")
     site.set_free(a=1000)
     assert site.ask_again("q") == [True]
@@ -95,7 +95,7 @@ async def test_placed_pods_are_forgotten() -> None:
     assert await site.reconcile() == ["p"]
 
 
-async def test_requeued_in_vain_backs_off() -> None:
+async def test_useless_requeue_backs_off() -> None:
     site = Site.refusing("p")
     waits = []
     for _ in range(8):
@@ -109,7 +109,7 @@ async def test_requeued_in_vain_backs_off() -> None:
     assert waits == [1, 1, 2, 4, 8, 16, 32, 60]
 
 
-async def test_unanswered_pod_is_forgotten() -> None:
+async def test_unanswered_requeue_removes_pod() -> None:
     """A pod that does not return is not patched again, the next is: kube-scheduler's own filters reject it."""
     site = Site.refusing("p", "q")
     site.set_free(a=1000)
@@ -119,7 +119,7 @@ async def test_unanswered_pod_is_forgotten() -> None:
     assert set(site.unschedulable.pods) == {"uid-q"}
 
 
-async def test_time_alone_is_enough() -> None:
+async def test_requeue_by_time_alone() -> None:
     site = Site(plugin=FreeCpu(by_time=True))
     site.set_free(a=site.now + 7)
     site.refuse("p")
@@ -179,7 +179,7 @@ INVALID = ApiError(422, "Invalid", "no")
 
 
 @pytest.mark.parametrize("error", [GONE, CHANGED])
-async def test_gone_pods_are_forgotten(error: ApiError) -> None:
+async def test_deleted_pods_are_removed(error: ApiError) -> None:
     site = Site.refusing("p")
     site.set_free(a=1000)
     site.api.failures["p"] = error
@@ -217,7 +217,7 @@ async def test_overload_is_respected(retry_after: float | None) -> None:
     assert site.counted("wake_patches_total", result="ok") == 1
 
 
-async def test_pauses_grow() -> None:
+async def test_backoff_grows() -> None:
     site = Site.refusing()
     for number in range(20):
         site.refuse(f"p{number:02d}", nodeSelector={"n": str(number)})

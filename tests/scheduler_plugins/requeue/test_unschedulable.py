@@ -35,7 +35,7 @@ def _names(site: Site) -> set[str]:
     return {pod.key.partition("/")[2] for pod in site.unschedulable.pods.values()}
 
 
-def test_bound_and_deleted_pods_are_forgotten() -> None:
+def test_bound_and_deleted_pods_are_removed() -> None:
     site = Site.refusing("p", "q")
     site.unschedulable.put_pod(_watched("p", nodeName="a"))
     site.unschedulable.put_pod(_watched("other", nodeName="a"))
@@ -45,7 +45,7 @@ def test_bound_and_deleted_pods_are_forgotten() -> None:
     assert (site.unschedulable.pods, site.unschedulable.groups) == ({}, {})
 
 
-def test_refusal_of_deleted_pod_is_not_remembered() -> None:
+def test_refusal_of_deleted_pod_is_ignored() -> None:
     """kube-scheduler may send a pod after the watch has deleted it."""
     site = Site.refusing("p")
     for name in "pq":
@@ -74,7 +74,7 @@ async def test_other_replica_takes_over() -> None:
     assert _names(site) == {"p"}
 
 
-async def test_failed_patch_is_no_take_over() -> None:
+async def test_failed_patch_keeps_pod() -> None:
     site = Site.refusing()
     item = _watched("p", retry="2020-01-01T00:00:00.000000Z")
     assert not site.ask(item)
@@ -92,7 +92,7 @@ def test_memory_is_bounded() -> None:
     assert (len(site.unschedulable.pods), site.unschedulable.overflowed) == (3, 2)
 
 
-def test_nodes_that_come_and_go_stay_apart() -> None:
+def test_deleted_nodes_share_no_rows() -> None:
     site = Site()
     site.set_free(a=0, b=0, c=0)
     site.refuse("p", on=["b", "c"])
@@ -166,7 +166,7 @@ async def test_pods_of_earlier_process_are_recovered() -> None:
     ],
     ids=lambda pod: str(pod["metadata"]["name"]),
 )
-def test_others_are_left_alone(pod: Json) -> None:
+def test_other_pods_are_ignored(pod: Json) -> None:
     assert not _restarted(pod).unschedulable.pods
     site = _restarted()
     site.unschedulable.put_pod(_pending("p"))

@@ -40,7 +40,7 @@ async def test_written_only_on_change() -> None:
     assert site.status()["used"] == {"cpu": "0"}
 
 
-async def test_resource_that_is_gone_is_removed() -> None:
+async def test_deleted_resource_is_removed() -> None:
     site = Site(quota(minimum={"cpu": 2, "example.com/x": 1}))
     await site.reconcile()
     assert set(site.status()["used"]) == {"cpu", "example.com/x"}
@@ -50,7 +50,7 @@ async def test_resource_that_is_gone_is_removed() -> None:
     assert site.status()["used"] == {"cpu": "0"}
 
 
-async def test_other_notation_is_left_alone() -> None:
+async def test_other_notation_is_not_rewritten() -> None:
     site = Site(quota(minimum={"cpu": 2}))
     site.cluster.put_pod(bound("p"))
     await site.reconcile()
@@ -115,7 +115,7 @@ async def test_several_quotas_in_a_namespace() -> None:
     assert site.status("a/new")["used"] == {"cpu": "0"}
 
 
-async def test_quota_that_loses_its_force() -> None:
+async def test_quota_no_longer_in_force() -> None:
     site = Site(quota("new", minimum={"cpu": 20}, age=10))
     await site.reconcile()
     assert site.conditions("a/new")["MinWithinCapacity"] == "-MinAboveCapacity"
@@ -173,7 +173,7 @@ async def test_quota_that_changed_meanwhile() -> None:
     assert site.metrics.writes.labels("changed")._value.get() == 1
 
 
-async def test_quota_that_is_gone() -> None:
+async def test_deleted_quota() -> None:
     site = Site(quota(minimum={"cpu": 2}))
     del site.api.quotas["a/q"]
     assert await site.reconcile() == []
@@ -182,7 +182,7 @@ async def test_quota_that_is_gone() -> None:
     assert await site.reconcile() == []
 
 
-async def test_server_that_is_away_is_left_alone() -> None:
+async def test_unavailable_server_is_retried_later() -> None:
     site = Site(quota(minimum={"cpu": 2}))
     for pause in (1.0, 2.0):
         site.api.failures = [ApiUnavailable("away")]

@@ -174,7 +174,7 @@ class Extender:
 
         until(calm, "no further requests of kube-scheduler")
 
-    def looked_again(self) -> None:
+    def wait_for_rounds(self) -> None:
         """Wait until the controller has run several more rounds."""
         before = self.metric("reclaim_rounds_total")
         until(lambda: self.metric("reclaim_rounds_total") >= before + ROUNDS, "further rounds of reclaim")

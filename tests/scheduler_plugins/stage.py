@@ -248,7 +248,7 @@ class Stage:
         """Bind a pod with large requests to a node, so that kube-scheduler by itself prefers another node."""
         self.create(self.pod(f"ballast-{node}", cpu=f"{cpu}", memory=f"{memory}Gi", node=node))
 
-    def offer_batch(self, cpu: float = CORES / 2, memory: float = MEMORY / 2) -> None:
+    def publish_batch(self, cpu: float = CORES / 2, memory: float = MEMORY / 2) -> None:
         """Give all nodes Batch resources, in cores and GiB, as the manager does."""
         amounts = {"kubernetes.io/batch-cpu": f"{cpu * 1000:.0f}", "kubernetes.io/batch-memory": f"{memory:.0f}Gi"}
         for node in self.nodes:

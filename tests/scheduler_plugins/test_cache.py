@@ -81,7 +81,7 @@ def test_select_keeps_order() -> None:
     assert unknown == ["x"]
 
 
-def _frail(dtype: Any, bad: set[str]) -> Any:  # noqa: ANN401 - numpy's type of a record
+def _failing_plugin(dtype: Any, bad: set[str]) -> Any:  # noqa: ANN401 - numpy's type of a record
     class Frail:
         def dtype(self) -> Any:  # noqa: ANN401
             return dtype
@@ -96,7 +96,7 @@ def _frail(dtype: Any, bad: set[str]) -> Any:  # noqa: ANN401 - numpy's type of 
 
 def test_failing_record_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     bad: set[str] = set()
-    plugins = {"Frail": _frail(np.dtype([("cpu", np.int64)]), bad), "LoadAwareScheduling": World().plugin}
+    plugins = {"Frail": _failing_plugin(np.dtype([("cpu", np.int64)]), bad), "LoadAwareScheduling": World().plugin}
     cache = ClusterCache(World().rules, plugins)
     for name in "ab":
         cache.put_node(node(name, cpu="1"))
@@ -124,14 +124,14 @@ def _charged(world: World) -> dict[str, int]:
     return dict(zip(snapshot.names, snapshot.in_flight[:, 0].tolist(), strict=True))
 
 
-def _answered(after: float = 0) -> World:
+def _reserved(after: float = 0) -> World:
     world = World().put(node("a"), node("b"))
     world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a", "b"], NOW + after)
     return world
 
 
 def test_binding_moves_the_charge() -> None:
-    world = _answered()
+    world = _reserved()
     assert _charged(world) == {"a": 1000, "b": 1000}
     world.put(pod("p", {"cpu": "2"}, node="b"))
     assert _charged(world) == {"a": 0, "b": 0}
@@ -139,7 +139,7 @@ def test_binding_moves_the_charge() -> None:
 
 
 def test_deletion_drops_the_charge() -> None:
-    world = _answered()
+    world = _reserved()
     world.cache.delete_pod("uid-p")
     assert _charged(world) == {"a": 0, "b": 0}
 
@@ -155,7 +155,7 @@ def test_deletion_drops_the_charge() -> None:
     ],
 )
 def test_refusal_drops_the_charge(answered: float, status: Json, charged: int) -> None:
-    world = _answered(answered)
+    world = _reserved(answered)
     assert _charged(world.put(pod("p", {"cpu": "2"}) | {"status": status})) == {"a": charged, "b": charged}
 
 
@@ -185,7 +185,7 @@ def test_plugins_receive_pods_in_flight() -> None:
     cache.delete_pod("uid-b")
     assert set(plugin.pods) == {"uid-c", "uid-d"}
     cache.freeze(NOW + 30)
-    assert set(plugin.pods) == {"uid-c", "uid-d"}, "an account lasts as long as kube-scheduler may take to bind"
+    assert set(plugin.pods) == {"uid-c", "uid-d"}, "a charge lasts as long as the longest binding"
     cache.freeze(NOW + 600)
     assert set(plugin.pods) == {"uid-d"}
 
@@ -203,7 +203,7 @@ def test_failed_plugin_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     ("kept", "dropped"), [(29, 30), (-20, -7200)], ids=["without a report", "clock set back by hours"]
 )
 def test_charge_ends_in_time(kept: float, dropped: float) -> None:
-    world = _answered()
+    world = _reserved()
     world.cache.freeze(NOW + kept)
     assert len(world.cache.in_flight) == 1
     world.cache.freeze(NOW + dropped)
@@ -211,7 +211,7 @@ def test_charge_ends_in_time(kept: float, dropped: float) -> None:
 
 
 def test_new_answer_replaces_charge() -> None:
-    world = _answered()
+    world = _reserved()
     world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["b"], NOW)
     assert _charged(world) == {"a": 0, "b": 2000}
 
@@ -224,7 +224,7 @@ def test_bound_pod_is_not_charged() -> None:
 
 def test_answer_for_deleted_pod_is_not_charged() -> None:
     """kube-scheduler may still send a deleted pod: no event would release its charge."""
-    world = _answered()
+    world = _reserved()
     world.cache.delete_pod("uid-p")
     world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a"], NOW)
     assert _charged(world) == {"a": 0, "b": 0}

@@ -79,22 +79,22 @@ class Scene:
     def reach(self, moment: str) -> Json:
         if moment in DIES:
             until(lambda: not self.extender.process.running, f"the extender dying when {moment}")
-            assert len(self.leaving()) == (moment == EVICTED)
+            assert len(self.terminating()) == (moment == EVICTED)
         else:
-            until(lambda: len(self.leaving()) == WANTED, "all victims leaving")
+            until(lambda: len(self.terminating()) == WANTED, "all victims terminating")
         if moment == GONE:
             self.process.signal(signal.SIGSTOP)
-            self.let_go()
-            until(lambda: not self.leaving() and len(self.seen.gone) == WANTED, "all victims being gone")
+            self.remove_finalizers()
+            until(lambda: not self.terminating() and len(self.seen.gone) == WANTED, "all victims being deleted")
         assert self.claimant not in self.lender.bound()
         annotations = self.lender.read()[self.claimant]["metadata"]["annotations"]
         hold: Json = json.loads(annotations[ANNOTATION_RECLAIM_HOLD])
         return hold
 
-    def leaving(self) -> list[str]:
+    def terminating(self) -> list[str]:
         return [name for name, pod in self.borrower.read().items() if pod["metadata"].get("deletionTimestamp")]
 
-    def let_go(self) -> None:
+    def remove_finalizers(self) -> None:
         for team in (self.borrower, self.lender):
             for name, pod in team.read().items():
                 if pod["metadata"].get("finalizers"):
@@ -103,11 +103,11 @@ class Scene:
     def finish(self, extender: Extender, hold: Json) -> None:
         """Wait until the claimant is bound. Only the victims end, once, and no other pod gets their resources."""
         if hold["victims"] and not set(hold["victims"]) <= self.seen.gone:
-            until(lambda: len(self.leaving()) == WANTED, "all victims leaving")
-            extender.looked_again()
-            self.let_go()
+            until(lambda: len(self.terminating()) == WANTED, "all victims terminating")
+            extender.wait_for_rounds()
+            self.remove_finalizers()
         until(lambda: self.claimant in self.lender.bound(), "the claimant being bound")
-        extender.looked_again()
+        extender.wait_for_rounds()
         assert self.lender.bound()[self.claimant] == hold["node"]
         assert len(hold["victims"]) == WANTED
         until(lambda: set(self.seen.deleted) == set(hold["victims"]), lambda: f"{hold} alone: {self.seen.deleted}")
@@ -140,7 +140,7 @@ def scene(stage: Stage, quotas: list[Team], name: str, flags: Sequence[str]) -> 
             stage.schedulers.pop(SCHEDULER).stop()
             extender.process.stop()
             stage.extenders.remove(extender)
-            result.let_go()
+            result.remove_finalizers()
             for team in quotas:
                 team.clear()
             stage.clear()

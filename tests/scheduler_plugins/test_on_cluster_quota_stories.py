@@ -78,7 +78,7 @@ class Scene:
     def stay(self, **wanted: tuple[int, int, set[str], set[str]]) -> None:
         """Check that teams have these pods, and keep them over further rounds of kube-scheduler and the controller."""
         self.reach(**wanted)
-        self.stage.extenders[0].looked_again()
+        self.stage.extenders[0].wait_for_rounds()
         self.reach(**wanted)
 
     def evicted(self) -> list[str]:
@@ -91,7 +91,7 @@ class Scene:
                 result.append(about["name"])
         return result
 
-    def lost(self, *names: str) -> None:
+    def expect_evicted(self, *names: str) -> None:
         until(lambda: self.evicted() == list(names), lambda: f"{names} evicted: {self.evicted()}")
 
     def has_event(self, team: str, name: str, *words: str) -> None:
@@ -128,7 +128,7 @@ def test_first_story(stage: Stage) -> None:
 
         gpus.submit("b", "b-2", 3)  # one GPU is free, and B's min is 6
         gpus.reach(a=standing(4, "a-1 a-2", "a-4"), b=standing(6, "b-1 b-2"))  # 4: from 6/3 to 4/6
-        gpus.lost("a-3")
+        gpus.expect_evicted("a-3")
         numbers = ("uses 6 of min 4 (nvidia.com/gpu)", "needs 3 of its min 6")
         gpus.has_event("a", "a-3", "Preempted", "/b-2", *numbers)
         gpus.has_event("b", "b-2", "Reclaiming", "/a-3", *numbers)
@@ -139,7 +139,7 @@ def test_first_story(stage: Stage) -> None:
             gpus.has_event("b", name, "FailedScheduling", "Insufficient nvidia.com/gpu")
             gpus.has_event("b", name, "ReclaimImpossible")
         gpus.stay(a=standing(4, "a-1 a-2", "a-4"), b=standing(6, "b-1 b-2", "b-3 b-4"))
-        gpus.lost("a-3")
+        gpus.expect_evicted("a-3")
 
 
 def test_second_story(stage: Stage) -> None:
@@ -156,7 +156,7 @@ def test_second_story(stage: Stage) -> None:
 
         gpus.submit("b", "b-3", 1, **LOW)  # B used 3 + 1 <= min 4: from quotas above min, only A's
         gpus.reach(a=standing(2, "a-1"), b=standing(4, "b-1 b-2 b-3"), c=standing(3, "c-1"))  # 7
-        gpus.lost("a-2")
+        gpus.expect_evicted("a-2")
 
         made["second-b"].delete("b-1", "b-2", "b-3")
         gpus.submit("b", "pod-a", 2, **LOW)
@@ -164,11 +164,11 @@ def test_second_story(stage: Stage) -> None:
         gpus.reach(a=standing(2, "a-1"), b=standing(5, "pod-a pod-b"), c=standing(3, "c-1"))  # 8: B's two pods have 5
         gpus.submit("b", "pod-0", 1, **LOW)  # B used 5 + 1 > min 4: own pods of lower priority only: none
         gpus.stay(a=standing(2, "a-1"), b=standing(5, "pod-a pod-b", "pod-0"), c=standing(3, "c-1"))
-        gpus.lost("a-2")
+        gpus.expect_evicted("a-2")
         made["second-b"].delete("pod-0")
         gpus.submit("b", "pod-c", 1, **HIGH)
         gpus.stay(a=standing(2, "a-1"), b=standing(4, "pod-b pod-c"), c=standing(3, "c-1"))  # 9: PodA is the victim
-        gpus.lost("a-2", "pod-a")
+        gpus.expect_evicted("a-2", "pod-a")
         gpus.has_event("b", "pod-a", "Preempted", "/pod-c", "uses 5 of min 4 (nvidia.com/gpu)", "needs 1 more")
 
 

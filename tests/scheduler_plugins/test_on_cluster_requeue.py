@@ -51,7 +51,7 @@ def _notes(stage: Stage, name: str) -> list[str]:
     return [event["note"] for event in ours if event["reportingController"] == "headroom-scheduler"]
 
 
-def _wake(stage: Stage, name: str, node: str) -> None:
+def _wait_for_requeue(stage: Stage, name: str, node: str) -> None:
     """Cool a node, and wait until the pod is bound there; kube-scheduler by itself takes five minutes."""
     started = time.monotonic()
     stage.report({node: COOL})
@@ -71,12 +71,12 @@ def test_cooled_node_requeues_pod(stage: Stage) -> None:
     assert f"Closest is {node}: cpu" in note
     assert "usageThresholds" in note
     print(note)
-    _wake(stage, "cooled", node)
+    _wait_for_requeue(stage, "cooled", node)
     assert ANNOTATION_SCHEDULING_RETRY in stage.read("cooled")["metadata"]["annotations"]
     _waiting(stage.extenders[0], 0)
 
 
-def _sleeps(stage: Stage, name: str, node: str) -> bool:
+def _stays_pending(stage: Stage, name: str, node: str) -> bool:
     stage.settle({node: HOT})
     stage.create(stage.pod(name, ASLEEP, selector={"kubernetes.io/hostname": node}))
     stage.refused(name, EXCEEDS)
@@ -96,7 +96,7 @@ def test_no_requeue_when_disabled(stage: Stage) -> None:
     """With requeue disabled the pod stays pending though its node is cool; an annotation requeues it."""
     # The end of any pod of the cluster requeues all waiting pods, and pods of other tests may end late.
     names = (f"asleep-{number}" for number in range(ATTEMPTS))
-    asleep = next((name for name in names if _sleeps(stage, name, stage.nodes[2])), None)
+    asleep = next((name for name in names if _stays_pending(stage, name, stage.nodes[2])), None)
     assert asleep is not None
     assert not any(name.startswith("asleep") for name in _patches(stage))
     by_hand = {"metadata": {"annotations": {ANNOTATION_SCHEDULING_RETRY: "by hand"}}}

@@ -25,7 +25,7 @@ THRESHOLD = 65  # the shipped CPU threshold. [percent]
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
     with Stage.open(cluster, "stories", 6) as stage:
-        stage.offer_batch()
+        stage.publish_batch()
         priorities.make(cluster, "koord-batch", 5000, preemptionPolicy="Never")
         stage.add(SHIPPED, profile())
         stage.add(NO_ESTIMATES, profile(plugins=[load_aware(estimatedScalingFactors={"cpu": 1, "memory": 1})]))

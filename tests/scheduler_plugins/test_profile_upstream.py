@@ -1,4 +1,4 @@
-"""kube-scheduler's own configuration files as profiles: known parts are used, in-tree parts ignored, others rejected."""
+"""kube-scheduler's own configuration files as profiles: known parts are used, in-tree parts ignored, others refused."""
 
 import pytest
 

@@ -79,7 +79,7 @@ def _watched(stage: Stage) -> bool:
     return {request.resource for request in _requests(stage) if request.verb == "watch"} >= WATCHED
 
 
-def _lend(stage: Stage, node: str) -> None:
+def _borrow(stage: Stage, node: str) -> None:
     """Give both namespaces a quota, wait for the extender, and let one borrow the other's min on one node."""
     api = stage.cluster.api
     for namespace, cores in ((NAME, 10), (LENT_TO, 2)):
@@ -96,7 +96,7 @@ def _lend(stage: Stage, node: str) -> None:
     stage.seen()
 
 
-def _asked(stage: Stage, verb: str, what: str) -> bool:
+def _has_request(stage: Stage, verb: str, what: str) -> bool:
     return any((request.verb, request.resource) == (verb, what) for request in _requests(stage))
 
 
@@ -115,19 +115,19 @@ def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
     extender.quiet()
     stage.report({node: Usage(2)})
     assert stage.placed("p") == [node]
-    until(lambda: any(request.verb == "patch" for request in _requests(stage)), "the pod being woken")
-    _lend(stage, node)
+    until(lambda: any(request.verb == "patch" for request in _requests(stage)), "the requeue in the audit log")
+    _borrow(stage, node)
     stage.create(stage.pod("q", NAME, cpu="5", selector={"kubernetes.io/hostname": node}))
     assert stage.placed("q") == [node]
-    until(lambda: _asked(stage, "create", "pods/eviction"), "the eviction being written down")
-    until(lambda: _asked(stage, "patch", "elasticquotas/status"), "the quotas' status being written")
+    until(lambda: _has_request(stage, "create", "pods/eviction"), "the eviction in the audit log")
+    until(lambda: _has_request(stage, "patch", "elasticquotas/status"), "the quotas' status being written")
     extender.process.stop()
-    until(lambda: _watched(stage), "the watches being over")
+    until(lambda: _watched(stage), "the end of the watches")
     requests = _requests(stage)
     assert not [request for request in requests if request.code in {401, 403}]
     granted = _all_rights(_own(rendered(stage.cluster, NAME, "scheduler-rbac.yaml")))
     assert len(granted) >= 20
-    assert unused(granted, requests) == [], "rights that nothing uses: take them out of the role, or excuse them"
+    assert unused(granted, requests) == [], "unused rights: remove them from the role, or excuse them"
 
 
 def test_unused_right_is_named(stage: Stage) -> None:

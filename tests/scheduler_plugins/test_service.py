@@ -104,7 +104,7 @@ def _many(count: int) -> Json:
     return item
 
 
-def _odd(**metadata: object) -> Json:
+def _with_metadata(**metadata: object) -> Json:
     item = pod()
     return {**item, "metadata": {**item["metadata"], **metadata}}
 
@@ -113,7 +113,7 @@ def _odd(**metadata: object) -> Json:
     ("item", "reason"),
     [
         (pod(requests={"cpu": "lots"}), "spec.containers[0].resources.requests.cpu: 'lots' is not a quantity"),
-        (_odd(labels=5), "metadata.labels"),
+        (_with_metadata(labels=5), "metadata.labels"),
         (_many(4500), "spec.containers: at most 250 items are allowed"),
         (pod(initContainers=_many(251)["spec"]["containers"]), "spec.initContainers: at most 250 items are allowed"),
         (pod(nodeSelector={f"{index}": "x" * 1000 for index in range(70)}), "spec.nodeSelector: 70551 of"),

@@ -20,18 +20,18 @@ LOST = [ApiUnavailable("the response timed out"), NotLeading("this replica no lo
 Json = dict[str, Any]
 
 
-async def ask(play: Play, rule: BudgetsRule) -> Outcome:
+async def evict_victim(play: Play, rule: BudgetsRule) -> Outcome:
     return await evict(cast("ApiServer", play.server), play.world.cluster.pods["a/a2"], rule, "", NOW)
 
 
-def losing(play: Play, verb: str, error: ApiUnavailable) -> None:
+def lose_responses(play: Play, verb: str, error: ApiUnavailable) -> None:
     method: Callable[..., Any] = getattr(play.server, verb)
 
-    async def lost(*given: Any, **named: Any) -> Json:  # noqa: ANN401 - as the server takes them
+    async def respond(*given: Any, **named: Any) -> Json:  # noqa: ANN401 - as the server takes them
         await method(*given, **named)
         raise error
 
-    setattr(play.server, verb, lost)
+    setattr(play.server, verb, respond)
 
 
 @pytest.mark.parametrize("error", LOST)
@@ -39,8 +39,8 @@ def losing(play: Play, verb: str, error: ApiUnavailable) -> None:
 async def test_response_is_lost(rule: BudgetsRule, verb: str, error: ApiUnavailable) -> None:
     """A pod that terminates despite a lost response is evicted: the controller reads it once more."""
     play = Play()
-    losing(play, verb, error)
-    assert (await ask(play, rule)).result is Evicted.EVICTED
+    lose_responses(play, verb, error)
+    assert (await evict_victim(play, rule)).result is Evicted.EVICTED
     assert play.server.evicted == ["a2"]
 
 
@@ -50,7 +50,7 @@ async def test_request_is_lost(rule: BudgetsRule, error: ApiUnavailable) -> None
     play = Play()
     play.server.fail("EVICT" if rule is BudgetsRule.RESPECT else "PATCH", error)
     with pytest.raises(type(error)):
-        await ask(play, rule)
+        await evict_victim(play, rule)
     assert play.server.evicted == []
 
 

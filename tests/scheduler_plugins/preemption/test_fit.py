@@ -69,7 +69,7 @@ def misfit(item: Json, found: QuotaCluster, name: str = "n", without: Iterable[s
     return FitModel(QuotaPod.from_json(item), found, found.nominations(NOW)).misfit(name, frozenset(without))
 
 
-def never(item: Json, found: QuotaCluster, name: str = "n") -> str | None:
+def unresolvable(item: Json, found: QuotaCluster, name: str = "n") -> str | None:
     return FitModel(QuotaPod.from_json(item), found, found.nominations(NOW)).unresolvable(name)
 
 
@@ -95,7 +95,7 @@ def test_resources(taken: str, requests: dict[str, str], reason: str | None) -> 
 
 
 def test_unknown_node() -> None:
-    assert misfit(pod(), cluster()) == never(pod(), cluster()) == GONE
+    assert misfit(pod(), cluster()) == unresolvable(pod(), cluster()) == GONE
 
 
 def test_pods_are_counted() -> None:
@@ -136,8 +136,8 @@ def test_admitted_pods_reserve_resources() -> None:
 
 def test_larger_than_node_is_unresolvable() -> None:
     there = cluster(node(), pod("there", "n", {"cpu": "3"}))
-    assert never(pod(requests={"cpu": "5"}), there) == CPU
-    assert never(pod(requests={"cpu": "4"}), there) is None
+    assert unresolvable(pod(requests={"cpu": "5"}), there) == CPU
+    assert unresolvable(pod(requests={"cpu": "4"}), there) is None
 
 
 @pytest.mark.parametrize(
@@ -157,12 +157,12 @@ def test_larger_than_node_is_unresolvable() -> None:
 def test_taints(toleration: Json, effect: str, *, fits: bool) -> None:
     there = cluster(node(taints=[{"key": "k", "value": "v", "effect": effect}]))
     reason = None if fits else TAINTED
-    assert misfit(pod(tolerations=[toleration]), there) == never(pod(tolerations=[toleration]), there) == reason
+    assert misfit(pod(tolerations=[toleration]), there) == unresolvable(pod(tolerations=[toleration]), there) == reason
 
 
 def test_cordoned_node() -> None:
     there = cluster(node(unschedulable=True))
-    assert never(pod(), there) == CORDONED
+    assert unresolvable(pod(), there) == CORDONED
     assert misfit(pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]), there) is None
 
 
@@ -192,7 +192,7 @@ def test_cordoned_node() -> None:
 def test_label_expressions(expression: Json, *, fits: bool) -> None:
     there = cluster(node(labels={"a": "5", "word": "five", "large": "9" * 20}))
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
-    assert never(pod(affinity=affinity), there) == (None if fits else OTHER_NODES)
+    assert unresolvable(pod(affinity=affinity), there) == (None if fits else OTHER_NODES)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_label_expressions(expression: Json, *, fits: bool) -> None:
 )
 def test_node_terms(terms: list[Json], *, fits: bool) -> None:
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
-    assert never(pod(affinity=affinity), cluster(node())) == (None if fits else OTHER_NODES)
+    assert unresolvable(pod(affinity=affinity), cluster(node())) == (None if fits else OTHER_NODES)
 
 
 def test_selector_and_affinity() -> None:
@@ -252,7 +252,7 @@ def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
     requested = pod(ports=[{"containerPort": 1, **wanted}])
     assert misfit(requested, there) == (None if fits else PORTS_TAKEN)
     assert misfit(requested, there, without=["there"]) is None
-    assert never(requested, there) is None
+    assert unresolvable(requested, there) is None
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_unmodelled(spec: Json, what: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("term", "kept_away"),
+    ("term", "rejected"),
     [
         ({"labelSelector": {"matchLabels": {"app": "web"}}}, True),
         ({"labelSelector": {"matchLabels": {"app": "db"}}}, False),
@@ -298,8 +298,8 @@ def test_unmodelled(spec: Json, what: list[str]) -> None:
         ({"labelSelector": {}, "namespaceSelector": {}}, True),
     ],
 )
-def test_rejected_by_running_pods(term: Json, *, kept_away: bool) -> None:
+def test_rejected_by_running_pods(term: Json, *, rejected: bool) -> None:
     affinity = {"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone", **term}]}}
     there = cluster(node(), pod("there", "n", affinity=affinity))
     beyond = FitModel(QuotaPod.from_json(pod(labels={"app": "web"})), there, []).unmodelled
-    assert beyond == ["labels that required podAntiAffinity of running pods selects"] * kept_away
+    assert beyond == ["labels that required podAntiAffinity of running pods selects"] * rejected

@@ -55,7 +55,7 @@ class Pool:
             if pod["metadata"]["uid"] != beside:
                 self.model.put_pod(pod)
 
-    def think(self, pod: Json) -> Mapping[str, str | None]:
+    def evaluate(self, pod: Json) -> Mapping[str, str | None]:
         spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
         requested = QuotaPod.from_json({**pod, "spec": spec, "status": {}})
         fitting = FitModel(requested, self.model, self.model.nominations(time.time()))
@@ -68,7 +68,7 @@ class Pool:
         judged, fit, reasons = self.scheduler.evaluator(pod)
         if not self.agrees(judged, fit, reasons):
             self.read(beside=judged["metadata"]["uid"])  # nodes or pods of other tests may have changed
-            assert self.agrees(judged, fit, reasons), (pod, fit, reasons, self.think(judged))
+            assert self.agrees(judged, fit, reasons), (pod, fit, reasons, self.evaluate(judged))
         if fit:
             self.placed.append(judged)
             self.model.put_pod(judged)
@@ -77,10 +77,10 @@ class Pool:
         return bool(fit)
 
     def agrees(self, judged: Json, fit: frozenset[str], reasons: Mapping[str, int]) -> bool:
-        thought = self.think(judged)
-        if {node for node, reason in thought.items() if reason is None} != fit:
+        evaluated = self.evaluate(judged)
+        if {node for node, reason in evaluated.items() if reason is None} != fit:
             return False
-        ours = Counter(entry for reason in thought.values() if reason for entry in reason.split(", "))
+        ours = Counter(entry for reason in evaluated.values() if reason for entry in reason.split(", "))
         # kube-scheduler does not try a pod with a node name on other nodes, and gives another reason.
         return bool(fit) or "matchFields" in str(judged["spec"].get("affinity")) or ours == reasons
 
@@ -91,14 +91,14 @@ class Pool:
         )
         self.model.delete_pod(metadata["uid"])
 
-    def retire(self, pod: Json) -> None:
+    def terminate(self, pod: Json) -> None:
         metadata = pod["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         self.cluster.api.merge(path, {"metadata": {"finalizers": [FINALIZER]}})
         self.cluster.api.request("DELETE", f"{path}?gracePeriodSeconds=0")
         self.model.put_pod(self.cluster.api.get(path))
 
-    def swell(self, pod: Json) -> None:
+    def resize(self, pod: Json) -> None:
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
         until(lambda: self.cluster.api.get(path)["status"].get("containerStatuses"), f"{path} running")
         status = self.cluster.api.get(path)["status"]
@@ -198,9 +198,9 @@ def test_random_pods_agree(pool: Pool) -> None:
         if number % 3 == 0:
             pool.delete(pod)
         elif number % 7 == 0:
-            pool.retire(pod)
+            pool.terminate(pod)
         elif number % 4 == 0:
-            pool.swell(pod)
+            pool.resize(pod)
     for node in pool.nodes[::2]:
         pool.nominate(pods.make(), node)
     pool.settle()

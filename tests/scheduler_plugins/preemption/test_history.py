@@ -49,7 +49,7 @@ class Run:
         if what < 0.12:
             raise NotLeading("this replica no longer leads")
 
-    def happens(self) -> None:
+    def next_event(self) -> None:
         leaving = [pod for pod in self.server.pods.values() if "deletionTimestamp" in pod["metadata"]]
         some: list[Callable[[], None]] = [self.play.watch, self.play.watch, self.lead, self.late]
         if leaving:
@@ -85,7 +85,7 @@ class Run:
                 self.lead()
             except (ApiUnavailable, NotLeading):
                 pass  # the next round retries
-            self.happens()
+            self.next_event()
             self.play.now += 1
 
 

@@ -27,7 +27,7 @@ CORES = 10
 class Site:
     """Nodes of ten cores, full of pods of `a` that use a share of their core, and with other load."""
 
-    def __init__(self, share: float, *nodes: str, beside: float = 0.0, **arguments: object) -> None:
+    def __init__(self, share: float, *nodes: str, other_load: float = 0.0, **arguments: object) -> None:
         self.load = LoadAware(**arguments).defaulted()  # type: ignore[arg-type]
         quotas = CapacityScheduling(MaxMissing.INFINITE)
         self.cache = ClusterCache(self.load.load_rules(), {LOAD: self.load, QUOTAS: quotas})
@@ -44,7 +44,7 @@ class Site:
             self.cache.put_node(item)
             for number in range(CORES):
                 self.put(pod(f"{name}-{number}", "a", node=name))
-            self.report(name, share, beside)
+            self.report(name, share, other_load)
         enabled = [Enabled(LOAD, 1.0, self.load), Enabled(QUOTAS, 1.0, quotas)]
         metrics = PreemptionMetrics(CollectorRegistry())
         self.evaluator = Evaluator(self.cluster, self.cache, Cycle(enabled[:1]), PreemptionSettings(), metrics)
@@ -54,7 +54,7 @@ class Site:
     def put(self, item: Json) -> None:
         self.cache.put_pod(item, NOW - 3600)
 
-    def report(self, name: str, share: float, beside: float) -> None:
+    def report(self, name: str, share: float, other_load: float) -> None:
         there = [f"{name}-{number}" for number in range(CORES)]
         used = [
             {
@@ -65,7 +65,7 @@ class Site:
             }
             for entry in there
         ]
-        total = f"{round((share * len(there) + beside) * 1000)}m"
+        total = f"{round((share * len(there) + other_load) * 1000)}m"
         self.cache.put_node_metric(node_metric(name, total, "10Gi", pods=used))
 
     def decide(self, item: Json, held: Hold | None = None) -> Decision | Undecided:
@@ -92,20 +92,20 @@ class Site:
     "arguments", [{}, {"prod_usage_thresholds": {"cpu": 60}}, {"use_prediction": True}], ids=["usage", "prod", "peak"]
 )
 @pytest.mark.parametrize(
-    ("share", "beside", "leave"),
+    ("share", "other_load", "victim_count"),
     [
         (0.6, 0.0, 1),  # 6.0 - 0.6 + 0.85 of 10 cores are 63 %
         (0.64, 0.0, 2),  # one more than the requests need: 6.4 - 0.64 + 0.85 are 66 %
         (0.5, 2.0, 3),  # 7.0 - 1.5 + 0.85
     ],
 )
-def test_hot_by_borrowers(share: float, beside: float, leave: int, arguments: dict[str, object]) -> None:
-    site = Site(share, "n1", beside=beside, **arguments)
+def test_hot_by_borrowers(share: float, other_load: float, victim_count: int, arguments: dict[str, object]) -> None:
+    site = Site(share, "n1", other_load=other_load, **arguments)
     requested = pod("wants", "b")
     assert not site.passes(requested)
     result, hold = site.decision(requested)
     by_prod = "prod_usage_thresholds" in arguments  # which counts only pods that exist, whatever is measured
-    assert by_prod or len(result.victims) == leave
+    assert by_prod or len(result.victims) == victim_count
     for victim in result.victims:
         site.cluster.delete_pod(victim.uid)
         site.cache.delete_pod(victim.uid)
@@ -116,7 +116,7 @@ def test_hot_by_borrowers(share: float, beside: float, leave: int, arguments: di
 
 
 def test_hot_by_others() -> None:
-    site = Site(0.1, "n1", "n2", beside=7.0)
+    site = Site(0.1, "n1", "n2", other_load=7.0)
     result = site.decide(pod("wants", "b"))
     assert isinstance(result, Undecided)
     assert "2 node(s) cpu usage exceed threshold" in result.reason

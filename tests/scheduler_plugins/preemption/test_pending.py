@@ -93,7 +93,7 @@ def test_holds_of_other_replicas(pending: Pending) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reasons", "about_room"),
+    ("reasons", "short"),
     [
         ("1 Insufficient cpu", True),
         ("1 Insufficient cpu, 2 Insufficient nvidia.com/gpu, 1 Too many pods", True),
@@ -105,11 +105,11 @@ def test_holds_of_other_replicas(pending: Pending) -> None:
         ("", False),
     ],
 )
-def test_short_of_resources(reasons: str, about_room: bool) -> None:  # noqa: FBT001 - a table
+def test_short_of_resources(reasons: str, short: bool) -> None:  # noqa: FBT001 - a table
     ends = (". no new claims to deallocate, preemption: 0/3 nodes are available: 3 x.", ". preemption: 0/3 y.", ".")
     for end in ends:
         condition = {**REFUSED, "message": f"0/3 nodes are available: {reasons}{end}"}
-        assert is_about_room(refusal_of(pod(condition=condition))) == about_room
+        assert is_about_room(refusal_of(pod(condition=condition))) == short
     assert not is_about_room("Unschedulable")
 
 

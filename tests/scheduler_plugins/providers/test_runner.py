@@ -35,7 +35,7 @@ class Scripted:
         return said
 
 
-class Kept:
+class FakeCache:
     def __init__(self, nodes: Sequence[str]) -> None:
         self.nodes = nodes
         self.readings: dict[str, Utilisation] = {}
@@ -58,7 +58,7 @@ class Trial:
     def __init__(self, *script: Answer | Exception, nodes: Sequence[str] = ("a", "b")) -> None:
         self.now = NOW
         self.slept: list[float] = []
-        self.kept = Kept(nodes)
+        self.kept = FakeCache(nodes)
         self.registry = CollectorRegistry()
         self.runner = Runner(
             Scripted(*script),

@@ -23,7 +23,7 @@ TOKEN = "secret"  # noqa: S105 - of a fake
 @dataclass
 class FakeSignalFx:
     cluster: str
-    usage: Mapping[str, Mapping[str, list[float]]]  # metric -> host -> values, one per minute, the last one at the current time
+    usage: Mapping[str, Mapping[str, list[float]]]  # metric -> host -> values, one per minute, the last one now
     now: float
     malformed: list[Any] = field(default_factory=list)  # more results that describe no host
 

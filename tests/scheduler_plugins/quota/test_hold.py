@@ -101,7 +101,7 @@ HOLD = Hold("gpu", NOW + 60, ("a/gone",))
 
 
 @pytest.mark.parametrize(
-    ("namespace", "priority", "lender", "kept_away"),
+    ("namespace", "priority", "lender", "rejected"),
     [
         *((namespace, 0, (10, 10), True) for namespace in ("a", "b", "c", "free")),  # of no higher priority
         # The replacement of an evicted borrower does not reclaim the resources, whatever its priority.
@@ -111,7 +111,7 @@ HOLD = Hold("gpu", NOW + 60, ("a/gone",))
         ("a", 100, (2, 10), False),  # resources beyond the holder's own min are not guaranteed
     ],
 )
-def test_held_from_other_pods(namespace: str, priority: int, lender: tuple[int, int], *, kept_away: bool) -> None:
+def test_held_from_other_pods(namespace: str, priority: int, lender: tuple[int, int], *, rejected: bool) -> None:
     """Two free GPUs are held for a pod of priority 0 of a namespace that uses two; another pod requests both."""
     world = World({"gpu": 10}, {"a": (4, 8), "b": lender, "c": (4, 8)})
     for number in range(3):
@@ -119,7 +119,7 @@ def test_held_from_other_pods(namespace: str, priority: int, lender: tuple[int, 
     world.run("b/b1", "gpu", 2)
     world.wait("b/holder", 2, hold=HOLD)
     pod = world.wait(f"{namespace}/new", 2, priority)
-    assert bool(crowded(pod, world.cluster, holders_before(pod, world.cluster, NOW))) is kept_away
+    assert bool(crowded(pod, world.cluster, holders_before(pod, world.cluster, NOW))) is rejected
 
 
 def test_holder_in_flight() -> None:
@@ -132,8 +132,8 @@ def test_holder_in_flight() -> None:
     assert crowded(pod, world.cluster, holders_before(pod, world.cluster, NOW)) == {"gpu"}
 
 
-@pytest.mark.parametrize(("least", "leaves"), [(10, False), (2, True)])
-def test_decisions_respect_holds(least: int, *, leaves: bool) -> None:
+@pytest.mark.parametrize(("least", "evicts"), [(10, False), (2, True)])
+def test_decisions_respect_holds(least: int, *, evicts: bool) -> None:
     world = World({"gpu": 10}, {"a": (4, 8), "b": (least, 10), "c": (8, 8)})
     world.run("a/a1", "gpu", 2, priority=200)
     world.run("a/low", "gpu", 4)
@@ -141,7 +141,7 @@ def test_decisions_respect_holds(least: int, *, leaves: bool) -> None:
     world.wait("b/holder", 2, hold=HOLD)
     pod = world.wait("a/new", 6, 100)
 
-    if leaves:
+    if evicts:
         assert world.victims(pod) == {"a/low"}
     else:
         assert "Insufficient" in world.why_not(pod)

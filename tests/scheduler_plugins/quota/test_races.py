@@ -100,7 +100,7 @@ def _some(world: World, number: int) -> None:
         _create(world, number)
     elif what < 0.5 and pending:
         requested = lot.choice(pending)
-        if not world.ask(requested) and lot.random() < 0.3:
+        if not world.admits(requested) and lot.random() < 0.3:
             world.refuse(requested)
     elif what < 0.62 and in_flight:
         world.bind(lot.choice(in_flight))
@@ -139,7 +139,7 @@ def test_nothing_stays_charged(seed: int) -> None:
     assert not cluster.ledger.tentative
     assert not cluster.unconfirmed
     for uid in [uid for uid in world.pending() if not world.pods[uid]["status"].get("nominatedNodeName")]:
-        assert world.ask(uid) == _fits(world, uid)
+        assert world.admits(uid) == _fits(world, uid)
         world.in_flight.pop(uid, None)
         world.run.cache.release(uid)
 

@@ -96,7 +96,7 @@ class World:
 
     # kube-scheduler
 
-    def ask(self, uid: str) -> bool:
+    def admits(self, uid: str) -> bool:
         """Send a pod with some of the nodes to the extender. Return True if it admits the pod."""
         pod = deepcopy(self.pods[uid])
         names = self.lot.sample(NODES, self.lot.randint(1, len(NODES)))

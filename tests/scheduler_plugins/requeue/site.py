@@ -124,7 +124,7 @@ class Site:
         for name, amount in milli.items():
             self.cache.put_node(node(name.replace("_", "-"), annotations={"free": str(amount)}))
 
-    def ask(self, item: Json, *names: str) -> bool:
+    def admits(self, item: Json, *names: str) -> bool:
         """Send a pod and some nodes, as kube-scheduler does. Return True if a node admits it."""
         self.pods[item["metadata"]["name"]] = item
         request = self.cache.read(item)
@@ -143,10 +143,10 @@ class Site:
 
     def refuse(self, *names: str, on: Sequence[str] = (), cpu: str = "1", created: float = 0, **spec: Any) -> None:  # noqa: ANN401
         for name in names:
-            assert not self.ask(made(name, cpu, created, **spec), *on)
+            assert not self.admits(new_pod(name, cpu, created, **spec), *on)
 
-    def ask_again(self, *names: str) -> list[bool]:
-        return [self.ask(self.pods[name]) for name in names]
+    def retry(self, *names: str) -> list[bool]:
+        return [self.admits(self.pods[name]) for name in names]
 
     async def reconcile(self, after: float = 1.0) -> list[str]:
         """Let time pass and run one round of the requeuer; return the names of the requeued pods."""
@@ -158,7 +158,7 @@ class Site:
         result = []
         for _ in range(rounds):
             names = await self.reconcile()
-            self.ask_again(*names)
+            self.retry(*names)
             result += names
         return result
 
@@ -173,7 +173,7 @@ def _sample(metrics: RequeueMetrics, name: str, labels: Mapping[str, str]) -> fl
     return sum(float(sample.value) for sample in samples if sample.labels == dict(labels))
 
 
-def made(name: str, cpu: str = "1", created: float = 0, **spec: Any) -> Json:  # noqa: ANN401 - any field of a PodSpec
+def new_pod(name: str, cpu: str = "1", created: float = 0, **spec: Any) -> Json:  # noqa: ANN401 - any field of a PodSpec
     item = pod(name, {"cpu": cpu}, **spec)
     item["metadata"]["creationTimestamp"] = at(created)
     return item

@@ -17,7 +17,7 @@ from scheduler_plugins.requeue.settings import RequeueSettings
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 from tests.scheduler_plugins.objects import Json
-from tests.scheduler_plugins.requeue.site import HOT, FreeCpu, Site, made
+from tests.scheduler_plugins.requeue.site import HOT, FreeCpu, Site, new_pod
 
 
 @dataclass
@@ -141,7 +141,7 @@ async def test_refusal_of_pod_is_recorded_once() -> None:
     (*_, note) = stage.recorder.events[0]
     assert note == f"No node may have it: share: {Share.used} of 1 used."
     stage.now += 120
-    assert stage.ask_again("p") == [False]
+    assert stage.retry("p") == [False]
     assert await stage.new_events() == []
 
 
@@ -171,14 +171,14 @@ def _refuse(site: Site, component: RequeueComponent, item: dict[str, Any]) -> No
 )
 def test_settings_decide(settings: RequeueSettings, background: set[str], remembered: int) -> None:
     site, part = _part(settings)
-    _refuse(site, part, made("p"))
+    _refuse(site, part, new_pod("p"))
     assert set(part.background) == background
     assert len(part.unschedulable.pods) == remembered
 
 
 def test_pod_without_uid_is_ignored() -> None:
     site, part = _part()
-    item = made("p")
+    item = new_pod("p")
     del item["metadata"]["uid"]
     _refuse(site, part, item)
     assert len(part.unschedulable.pods) == 0
@@ -187,11 +187,11 @@ def test_pod_without_uid_is_ignored() -> None:
 def test_wait_is_measured() -> None:
     metrics = RequeueMetrics(CollectorRegistry())
     site, part = _part(metrics=metrics)
-    _refuse(site, part, made("p"))
-    _refuse(site, part, made("q"))
+    _refuse(site, part, new_pod("p"))
+    _refuse(site, part, new_pod("q"))
     site.now += 42
     part.unschedulable.delete_pod("uid-q")
-    bound = made("p")
+    bound = new_pod("p")
     bound["spec"]["nodeName"] = "a"
     part.unschedulable.put_pod(bound)
     (family,) = metrics.waited.collect()

@@ -50,14 +50,14 @@ class Story:
             self.reconcile(amount)
         elif (name := f"p{which}") in self.nodes:
             if what == "ask":
-                self.ask(name)
+                self.admits(name)
             else:
                 self.site.unschedulable.delete_pod(f"uid-{name}")
                 self.site.cache.delete_pod(f"uid-{name}")
                 del self.nodes[name]
 
-    def ask(self, name: str) -> bool:
-        return self.site.ask(self.site.pods[name], *self.nodes[name])
+    def admits(self, name: str) -> bool:
+        return self.site.admits(self.site.pods[name], *self.nodes[name])
 
     def reconcile(self, after: int = 1) -> list[str]:
         requeued = _LOOP.run_until_complete(self.site.reconcile(after))
@@ -81,7 +81,7 @@ def test_each_pod_that_fits_is_requeued(
     for _ in range(300):
         for entry in list(story.site.unschedulable.pods.values()):
             if entry.uid in entry.group.requeued:
-                assert story.ask(entry.key.partition("/")[2])  # kube-scheduler's response to a patch
+                assert story.admits(entry.key.partition("/")[2])  # kube-scheduler's response to a patch
         story.reconcile()
         if not story.site.unschedulable.pods:
             return
@@ -124,7 +124,7 @@ class QuotaStory:
             self.teams.cluster.delete_pod(f"uid-{self.running[namespace].pop(amount % len(self.running[namespace]))}")
         elif what == "submit":
             name = f"p{len(self.teams.pods)}"
-            if self.teams.ask(self.teams.of(name, namespace, str(amount), priority=other)):
+            if self.teams.admits(self.teams.of(name, namespace, str(amount), priority=other)):
                 self._bind(name, namespace)
             else:
                 self.waiting[name] = namespace
@@ -133,7 +133,7 @@ class QuotaStory:
 
     def reconcile(self) -> None:
         requeued = _LOOP.run_until_complete(self.teams.reconcile())
-        for name, admitted in zip(requeued, self.teams.ask_again(*requeued), strict=True):
+        for name, admitted in zip(requeued, self.teams.retry(*requeued), strict=True):
             if admitted:
                 self._bind(name, self.waiting.pop(name))
 

@@ -32,7 +32,7 @@ async def test_few_patches_for_few_places(help_: Callable[[Teams], None]) -> Non
 
 async def test_released_reservation_requeues() -> None:
     teams = Teams(a=(1, 1))
-    assert teams.ask(teams.of("t0", "a"))
+    assert teams.admits(teams.of("t0", "a"))
     teams.wait(2, "a")
     await teams.settled()
     teams.cache.release("uid-t0")

@@ -12,7 +12,7 @@ from scheduler_plugins.requeue.requeuer import MISSING_RIGHT
 from scheduler_plugins.requeue.settings import RequeueSettings
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
-from tests.scheduler_plugins.requeue.site import FreeCpu, Site, forbidden, made, overloaded
+from tests.scheduler_plugins.requeue.site import FreeCpu, Site, forbidden, new_pod, overloaded
 
 
 async def test_cooled_node_requeues_pod() -> None:
@@ -57,7 +57,7 @@ async def test_slow_start() -> None:
     rounds = []
     for _ in range(8):
         names = await site.reconcile()
-        site.ask_again(*names)
+        site.retry(*names)
         rounds.append(len(names))
     assert rounds == [1, 2, 4, 8, 0, 0, 0, 0]
     assert len(site.unschedulable.pods) == 40 - 11
@@ -88,7 +88,7 @@ async def test_smaller_pod_fills_gap() -> None:
 async def test_placed_pods_are_removed() -> None:
     site = Site.refusing("p", "q")
     site.set_free(a=1000)
-    assert site.ask_again("q") == [True]
+    assert site.retry("q") == [True]
     assert await site.reconcile() == []
     assert set(site.unschedulable.pods) == {"uid-p"}
     site.cache.release("uid-q")
@@ -105,7 +105,7 @@ async def test_useless_requeue_backs_off() -> None:
             rounds += 1
         waits.append(rounds)
         site.set_free(a=0)  # another pod was faster
-        assert site.ask_again("p") == [False]
+        assert site.retry("p") == [False]
     assert waits == [1, 1, 2, 4, 8, 16, 32, 60]
 
 
@@ -149,9 +149,9 @@ class _FailsForOne(FreeCpu):
 
 async def test_pods_are_identified_by_uid() -> None:
     site = Site.refusing("p")
-    again = made("p")
+    again = new_pod("p")
     again["metadata"]["uid"] = "another"
-    assert not site.ask(again)
+    assert not site.admits(again)
     site.unschedulable.delete_pod("uid-p")
     assert set(site.unschedulable.pods) == {"another"}
 
@@ -160,10 +160,10 @@ async def test_clock_set_back_blocks_no_pod() -> None:
     site = Site.refusing("p")
     site.set_free(a=1000)
     assert await site.reconcile() == ["p"]
-    assert site.ask_again("p") == [True]
+    assert site.retry("p") == [True]
     site.cache.release("uid-p")
     site.set_free(a=0)
-    assert site.ask_again("p") == [False]
+    assert site.retry("p") == [False]
     site.set_clock_back(3600)
     site.set_free(a=2000)
     assert await site.story(2) == ["p"]

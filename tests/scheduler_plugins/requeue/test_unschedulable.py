@@ -19,14 +19,14 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from tests.scheduler_plugins.objects import Json, load_aware, node, node_metric
 from tests.scheduler_plugins.objects import pod as made_pod
-from tests.scheduler_plugins.requeue.site import HOT, Site, made, overloaded
+from tests.scheduler_plugins.requeue.site import HOT, Site, new_pod, overloaded
 
 RETRY = names.ANNOTATION_SCHEDULING_RETRY
 QUOTE = f"0/2 nodes are available: 1 {HOT}, 1 node(s) didn't match Pod's node affinity/selector. preemption: ..."
 
 
 def _watched(name: str, retry: str = "", **spec: Any) -> Json:  # noqa: ANN401 - any field of a PodSpec
-    item = made(name, **spec)
+    item = new_pod(name, **spec)
     item["metadata"]["annotations"] = {RETRY: retry} if retry else {}
     return item
 
@@ -77,7 +77,7 @@ async def test_other_replica_takes_over() -> None:
 async def test_failed_patch_keeps_pod() -> None:
     site = Site.refusing()
     item = _watched("p", retry="2020-01-01T00:00:00.000000Z")
-    assert not site.ask(item)
+    assert not site.admits(item)
     site.set_free(a=9000)
     site.api.failures["/p"] = overloaded()
     assert await site.reconcile() == []
@@ -129,7 +129,7 @@ def test_groups(other: dict[str, Any]) -> None:
 
 
 def _pending(name: str, message: str = QUOTE, reason: str = "Unschedulable") -> Json:
-    item = made(name)
+    item = new_pod(name)
     item["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": reason, "message": message}]
     return item
 
@@ -150,7 +150,7 @@ async def test_pods_of_earlier_process_are_recovered() -> None:
     site.set_free(b=100_000)
     assert await site.reconcile() == ["p0"]
     assert await site.reconcile() == []
-    assert not site.ask(site.pods["p0"], "a")  # the response names the nodes of the others, too
+    assert not site.admits(site.pods["p0"], "a")  # the response names the nodes of the others, too
     assert await site.reconcile(after=5.0) == []
     site.set_free(a=100_000)
     assert sorted(await site.story(10)) == [f"p{number}" for number in range(5)]
@@ -159,7 +159,7 @@ async def test_pods_of_earlier_process_are_recovered() -> None:
 @pytest.mark.parametrize(
     "pod",
     [
-        made("new"),
+        new_pod("new"),
         _pending("other", "0/2 nodes are available: 2 Insufficient cpu."),
         _pending("gated", "Scheduling is blocked due to non-empty scheduling gates", "SchedulingGated"),
         {**_pending("bound"), "spec": {"nodeName": "a", "containers": []}},
@@ -233,7 +233,7 @@ async def test_expired_report_lets_pass() -> None:
 async def test_pod_leaves_node() -> None:
     site = _load_aware()
     site.cache.put_node_metric(node_metric("a", cpu="20"))
-    site.cache.put_pod(made("large", "60", nodeName="a"), site.now)
+    site.cache.put_pod(new_pod("large", "60", nodeName="a"), site.now)
     site.refuse("p", cpu="5")
     assert await site.reconcile() == []
     site.cache.delete_pod("uid-large")

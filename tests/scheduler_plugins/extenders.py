@@ -25,7 +25,7 @@ PATIENCE_SECONDS: Final = 120.0
 ANSWER_SECONDS: Final = 60.0
 """Timeout of requests to an extender, long enough that a busy machine does not count as an outage. [s]"""
 ROUNDS: Final = 3  # rounds of the controller before a state counts as final
-PLAIN: Final = "default-scheduler"  # the cluster's own kube-schedulerwithout the extender: the counterfactual
+PLAIN: Final = "default-scheduler"  # the cluster's own kube-scheduler without the extender: the counterfactual
 NO_SCORES: Final = {"score": {"disabled": [{"name": "*"}]}}
 """Plugins of a kube-scheduler in which only an extender scores."""
 

@@ -79,7 +79,7 @@ class Team:
         until(lambda: not self.read(), f"the pods of {self.name} being gone")
 
     def close(self) -> None:
-        """Delete the quota(its min counts for all namespaces) and the namespace."""
+        """Delete the namespace and its quota, as the quota's min counts for all namespaces."""
         self.stage.cluster.api.request("DELETE", self.quota)
         self.stage.cluster.api.request("DELETE", f"/api/v1/namespaces/{self.name}")
 

@@ -109,7 +109,7 @@ class Scene:
 
 
 def test_first_story(stage: Stage) -> None:
-    """Story 1: user A borrows two GPUs of B's, B reclaims them from one pod, and no pod gets more than the min."""
+    """Story 1: user A borrows two GPUs of B's, B reclaims them from one pod, and pods above min stay pending."""
     with teams(stage, {"first-a": (4, 6), "first-b": (6, 8)}) as made:
         gpus = Scene(stage, dict(zip("ab", made.values(), strict=True)))
         gpus.submit("a", "a-1", 2)

@@ -60,7 +60,7 @@ class Listener:
 
 
 class KubeScheduler:
-    """A kube-scheduler with all its own filters, which scores every node."""
+    """A kube-scheduler with all its own filters, which filters every node."""
 
     def __init__(self, cluster: Cluster, name: str, listener: Listener, component: Component) -> None:
         self.cluster = cluster

@@ -27,7 +27,7 @@ async def evict_victim(play: Play, rule: BudgetsRule) -> Outcome:
 def lose_responses(play: Play, verb: str, error: ApiUnavailable) -> None:
     method: Callable[..., Any] = getattr(play.server, verb)
 
-    async def respond(*given: Any, **named: Any) -> Json:  # noqa: ANN401 - as the server takes them
+    async def respond(*given: Any, **named: Any) -> Json:  # noqa: ANN401 - arguments of the method
         await method(*given, **named)
         raise error
 

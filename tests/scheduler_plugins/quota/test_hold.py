@@ -1,4 +1,4 @@
-"""The annotation of holds, which any user may write, and the pods that a hold keeps off its resources."""
+"""The annotation of holds, which any user may write, and the pods that may not use held resources."""
 
 import json
 from typing import Any

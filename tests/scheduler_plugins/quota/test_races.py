@@ -86,7 +86,7 @@ def _create(world: World, number: int) -> None:
         hold=hold,
         schedulerName="headroom-scheduler",
     )
-    if lot.random() < 0.3:  # a user may write this onto an own pod
+    if lot.random() < 0.3:  # a user may write this to the user's own pod
         annotations = created["metadata"].setdefault("annotations", {})
         annotations[lot.choice(["scheduling.koordinator.sh/reserve-pod", "kubernetes.io/config.mirror"])] = "true"
         created["metadata"]["labels"] = {"koordinator.sh/priority-class": "koord-free"}

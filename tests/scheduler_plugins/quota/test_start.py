@@ -155,7 +155,7 @@ def test_backlog_of_a_large_max_blocks_others_for_seconds() -> None:
 
 
 def test_later_binding_confirms() -> None:
-    """kube-scheduler binds in the order of the responses: a binding of a later one settles the earlier pods."""
+    """kube-scheduler binds in the order of the responses: the binding of a later pod confirms the earlier ones."""
     site, other = _Restarted(), pod("other", "without-quota", schedulerName=OURS)
     site.cache.put_pod(other, NOW)
     assert site.admits(other, 1)

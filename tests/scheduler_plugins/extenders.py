@@ -19,21 +19,21 @@ from tools.devcluster.process import Process
 
 ROOT: Final = Path(__file__).parents[2]
 REFERENCE: Final = ROOT / "scheduler_plugins" / "kube-scheduler-configuration.yaml"
-"""What is shipped for kube-scheduler; every kube-scheduler here runs with it."""
-PROFILE: Final = ROOT / "scheduler_plugins" / "profile.yaml"  # what is shipped for the extender
+"""The shipped configuration of kube-scheduler; every kube-scheduler of these tests uses it."""
+PROFILE: Final = ROOT / "scheduler_plugins" / "profile.yaml"  # the shipped profile of the extender
 PATIENCE_SECONDS: Final = 120.0
 ANSWER_SECONDS: Final = 60.0
-"""How long an extender may take for an answer: a busy machine must not look like an extender that is away. [s]"""
-ROUNDS: Final = 3  # how often the controller looks again before what is so counts as what stays so
-PLAIN: Final = "default-scheduler"  # the cluster's own kube-scheduler, which knows nothing of us: the counterfactual
+"""Timeout of requests to an extender, long enough that a busy machine does not count as an outage. [s]"""
+ROUNDS: Final = 3  # rounds of the controller before a state counts as final
+PLAIN: Final = "default-scheduler"  # the cluster's own kube-scheduler without the extender: the counterfactual
 NO_SCORES: Final = {"score": {"disabled": [{"name": "*"}]}}
-"""Plugins of a kube-scheduler in which nothing but an extender scores."""
+"""Plugins of a kube-scheduler in which only an extender scores."""
 
 Json = dict[str, Any]
 
 
 def until(condition: Callable[[], Any], what: str | Callable[[], str]) -> Any:  # noqa: ANN401 - as the condition gives
-    """Wait until the condition holds, and return what it gave. A server that does not answer counts as not yet.
+    """Wait until the condition holds, and return its result. A server that does not respond counts as false.
 
     Raises AssertionError: it does not within `PATIENCE_SECONDS`.
     """
@@ -51,7 +51,7 @@ def until(condition: Callable[[], Any], what: str | Callable[[], str]) -> Any:  
 
 
 def configuration(mode: str, name: str, url: str) -> Json:
-    """The shipped configuration of kube-scheduler for a mode; its comments hold what `weighted` adds."""
+    """Return the shipped configuration of kube-scheduler for a mode; its comments hold the additions of `weighted`."""
     text = REFERENCE.read_text(encoding="utf-8")
     if mode == "weighted":
         keys = r"(?:plugins|prioritizeVerb|weight|  multiPoint|    enabled):.*|      - \{name.*"
@@ -64,7 +64,7 @@ def configuration(mode: str, name: str, url: str) -> Json:
 
 
 def profile(mode: str = "shortlist", plugins: Sequence[Json] = (), **settings: Any) -> Json:  # noqa: ANN401 - of a file
-    """The shipped profile with other plugins (if any are given) and settings."""
+    """Return the shipped profile with other plugins (if any are given) and settings."""
     result: Json = {**yaml.safe_load(PROFILE.read_text(encoding="utf-8")), "mode": mode, **settings}
     return {**result, "plugins": list(plugins)} if plugins else result
 
@@ -115,7 +115,7 @@ class Extender:
         until(lambda: not self.process.running, f"{self.name} being gone")
 
     def wait(self) -> None:
-        """Wait until it knows the cluster. Raises DevClusterError: it has ended; with the end of its log."""
+        """Wait until the extender has read the cluster. Raises DevClusterError: it has ended; with its last log."""
         until(self._begun, f"extender {self.name} being healthy")
 
     def _begun(self) -> bool:
@@ -123,7 +123,7 @@ class Extender:
         return self.healthy()
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> bytes:
-        """Send a request, and return the answer. Raises OSError: it does not answer, or not with success."""
+        """Send a request, and return the response. Raises OSError: no response, or not a successful one."""
         data = None if body is None else json.dumps(body).encode()
         with urllib.request.urlopen(  # noqa: S310 - http or https
             f"{self.url}{path}", data=data, timeout=ANSWER_SECONDS, context=self.context
@@ -142,7 +142,7 @@ class Extender:
         return result
 
     def bounds(self, namespace: str, resource: str) -> tuple[float | None, float | None]:
-        """Min and max that it goes by in a namespace; None where it knows of none."""
+        """Return the min and max that the extender uses for a namespace; None where it has none."""
         result: dict[str, float] = {}
         marks = (f'quota_namespace="{namespace}"', f'resource="{resource}"')
         for line in self.ask("/metrics").decode().splitlines():
@@ -152,19 +152,19 @@ class Extender:
         return result.get("min"), result.get("max")
 
     def passing(self, *names: str) -> list[str]:
-        """Which of these nodes pass, asked one by one, for a pod that uses nothing and so is not charged."""
+        """Return the nodes that pass, one request per node, for a pod without usage, which is not charged."""
         probe = {"metadata": {"name": "probe"}, "spec": {"priority": 3500, "containers": [{"name": "main"}]}}
         bodies = {name: {"Pod": probe, "Nodes": None, "NodeNames": [name]} for name in names}
         return [name for name, body in bodies.items() if json.loads(self.ask("/filter", body))["NodeNames"]]
 
     def metric(self, name: str) -> float:
-        """The sum of a metric over its labels."""
+        """Return the sum of a metric over its labels."""
         lines = self.ask("/metrics").decode().splitlines()
         result = [line for line in lines if line.partition(" ")[0].partition("{")[0] == f"headroom_scheduler_{name}"]
         return sum(float(line.rpartition(" ")[2]) for line in result)
 
     def quiet(self) -> None:
-        """Wait until kube-scheduler asks no more: it tries a pod twice, as its own note in the status wakes it."""
+        """Wait until kube-scheduler sends no requests: it tries a pod twice, as its own status update requeues it."""
         name, observed = "request_seconds_count", [-1.0, float("inf")]
 
         def calm() -> bool:
@@ -172,9 +172,9 @@ class Extender:
             time.sleep(3)  # its back-off is 1 s after the first attempt and 2 s after the second
             return observed[-1] == observed[-2]
 
-        until(calm, "kube-scheduler asking no more")
+        until(calm, "no further requests of kube-scheduler")
 
-    def looked_again(self) -> None:
-        """Wait until the controller has looked at the pods several times more."""
+    def wait_for_rounds(self) -> None:
+        """Wait until the controller has run several more rounds."""
         before = self.metric("reclaim_rounds_total")
         until(lambda: self.metric("reclaim_rounds_total") >= before + ROUNDS, "further rounds of reclaim")

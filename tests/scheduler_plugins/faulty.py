@@ -1,6 +1,6 @@
-"""The extender in problem, to be run with `python -m`. Its own flags, beside those of the extender:
+"""The extender with injected faults, to be run with `python -m`. Its own flags, in addition to the extender's:
 
-`--dies-when=held`: it kills itself as soon as it has written the first hold, before anybody is evicted.
+`--dies-when=held`: it kills itself as soon as it has written the first hold, before any eviction.
 `--dies-when=evicted`: it kills itself as soon as the first pod is evicted.
 """
 
@@ -16,23 +16,23 @@ from scheduler_plugins.preemption import eviction, hold_writer
 DIES_HELD, DIES_EVICTED = "--dies-when=held", "--dies-when=evicted"
 
 
-def _mortal(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    async def last(*given: Any, **named: Any) -> None:  # noqa: ANN401 - as the call takes them
+def _crash_after(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    async def crash(*given: Any, **named: Any) -> None:  # noqa: ANN401 - arguments of the call
         await call(*given, **named)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    return last
+    return crash
 
 
-def _problem(word: str) -> bool:
+def _injected(word: str) -> bool:
     if word == DIES_HELD:
-        setattr(hold_writer, "write", _mortal(hold_writer.write))  # noqa: B010 - mypy would have it stay as it is
+        setattr(hold_writer, "write", _crash_after(hold_writer.write))  # noqa: B010 - mypy forbids the assignment
     elif word == DIES_EVICTED:
-        setattr(eviction, "evict", _mortal(eviction.evict))  # noqa: B010 - as above
+        setattr(eviction, "evict", _crash_after(eviction.evict))  # noqa: B010 - as above
     else:
         return False
     return True
 
 
 if __name__ == "__main__":
-    sys.exit(main([word for word in sys.argv[1:] if not _problem(word)]))
+    sys.exit(main([word for word in sys.argv[1:] if not _injected(word)]))

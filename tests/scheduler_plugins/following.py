@@ -1,4 +1,4 @@
-"""Watches that bring what a test says."""
+"""Watches that deliver the changes of a test."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -18,14 +18,14 @@ Change = Relisted | Changed
 
 
 def watched(cache: ClusterCache) -> ClusterWatch:
-    """Watches of an API server that is not there."""
+    """Return watches of an API server that does not exist."""
     return ClusterWatch(ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"), cache, lambda: NOW)
 
 
 async def follow(
     cache: ClusterCache, monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, Sequence[Change]]
 ) -> ClusterWatch:
-    """Let the watches bring these changes by path, and return when they have."""
+    """Deliver these changes by path through the watches, and return after the last one."""
 
     async def brought(
         _api: ApiServer,
@@ -37,7 +37,7 @@ async def follow(
         decode: Decode | None,
         **_: object,
     ) -> AsyncIterator[Change]:
-        def sent(item: Json) -> Any:  # noqa: ANN401 - what `decode` makes
+        def sent(item: Json) -> Any:  # noqa: ANN401 - the result of `decode`
             return (decode or plain)(msgspec.Raw(json.dumps(item).encode()))
 
         health.responded()

@@ -28,7 +28,7 @@ def pod(
     scheduled: float | None = None,
     **spec: Any,  # noqa: ANN401 - any field of a PodSpec
 ) -> Json:
-    """A pod with one container; `scheduled` is when, in seconds after NOW."""
+    """Return a pod with one container; `scheduled` is when, in seconds after NOW."""
     container: Json = {"name": "main", "resources": {"requests": dict(requests or {}), "limits": dict(limits or {})}}
     made: Json = {
         "metadata": {"namespace": "default", "name": name, "uid": f"uid-{name}", "resourceVersion": "1"},
@@ -66,7 +66,7 @@ def node_metric(
     system: Mapping[str, str] | None = None,
     interval: int | None = 60,
 ) -> Json:
-    """A NodeMetric; `cpu` None: it says nothing about the node. `aggregated` is duration -> type -> resources."""
+    """Return a NodeMetric; `cpu` None: without node usage. `aggregated` is duration -> type -> resources."""
     status: Json = {"podsMetric": list(pods)}
     if updated is not None:
         status["updateTime"] = at(updated)
@@ -89,7 +89,7 @@ def pod_metric(name: str = "p", cpu: str = "2", memory: str = "1Gi", priority: s
 
 
 def load_aware(**arguments: Any) -> LoadAware:  # noqa: ANN401 - any argument of the plugin
-    """The plugin with its defaults and estimates of 100 %, so that numbers stay readable."""
+    """Return the plugin with its defaults and estimates of 100 %, so that numbers stay readable."""
     return LoadAware(**{"estimated_scaling_factors": {"cpu": 100, "memory": 100}, **arguments}).defaulted()
 
 
@@ -100,7 +100,7 @@ class World:
         self.cache = ClusterCache(self.rules, {NAME: self.plugin})
 
     def put(self, *objects: Json, now: float = 0) -> "World":
-        """Deliver Nodes, NodeMetrics and Pods, recognised by their parts."""
+        """Deliver Nodes, NodeMetrics and Pods, distinguished by their fields."""
         for item in objects:
             if "containers" in item.get("spec", {}):
                 self.cache.put_pod(item, NOW + now)
@@ -111,7 +111,7 @@ class World:
         return self
 
     def nodes(self, *names: str, now: float = 0) -> Nodes:
-        """The nodes of these names, or the one called n, at a time after NOW."""
+        """Return the nodes of these names, or the one called n, at a time after NOW."""
         return self.cache.freeze(NOW + now).select(names or ("n",))[0]
 
     def request(self, item: Json) -> PodRequest:

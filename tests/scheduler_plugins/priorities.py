@@ -1,4 +1,4 @@
-"""PriorityClasses that pods may name as soon as they are made."""
+"""PriorityClasses that pods may name as soon as they are created."""
 
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ _FORBIDDEN: Final = 403
 
 
 def make(cluster: Cluster, name: str, value: int, **more: Any) -> None:  # noqa: ANN401 - any field of a PriorityClass
-    """Make a PriorityClass, and wait until the API server admits pods that name it: it learns of classes by a watch."""
+    """Create a PriorityClass, and wait until the API server admits pods that name it: it watches classes."""
     cluster.api.create_all([(CLASSES, {"metadata": {"name": name}, "value": value, **more})])
     until(lambda: _admits(cluster, name), f"pods being admitted with PriorityClass {name}")
 
@@ -20,7 +20,7 @@ def _admits(cluster: Cluster, name: str) -> bool:
     spec = {"priorityClassName": name, "containers": [{"name": "main", "image": "none"}]}
     try:
         cluster.api.request(
-            "POST", "/api/v1/namespaces/default/pods?dryRun=All", {"metadata": {"name": f"asks-{name}"}, "spec": spec}
+            "POST", "/api/v1/namespaces/default/pods?dryRun=All", {"metadata": {"name": f"uses-{name}"}, "spec": spec}
         )
     except ApiError as error:
         if error.status != _FORBIDDEN:

@@ -1,4 +1,4 @@
-"""Namespaces with quotas of GPUs on a stage, and a watch that keeps account of them independently of the extender."""
+"""Namespaces with GPU quotas on a stage, and a watch that counts their GPUs independently of the extender."""
 
 import threading
 import time
@@ -30,18 +30,18 @@ class Team:
 
     @classmethod
     def make(cls, stage: Stage, name: str, least: int, most: int) -> "Team":
-        """Make the namespace and its quota, in GPUs, and wait until every extender knows: pods may come before."""
+        """Create the namespace and its quota, in GPUs, and wait until every extender has them."""
         stage.cluster.create_namespace(name)
         team = cls(stage, name)
         quota = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": name}}
-        # Whatever its pods request beside GPUs is guaranteed.
+        # All other requests of its pods are guaranteed.
         spec = {"min": {"cpu": "1000", "memory": "4000Gi", GPU: f"{least}"}, "max": {GPU: f"{most}"}}
         stage.cluster.api.create_all([(f"{QUOTAS}/namespaces/{name}/elasticquotas", {**quota, "spec": spec})])
         team.known(least, most)
         return team
 
     def known(self, least: int | None, most: int | None) -> None:
-        """Wait until every running extender goes by this min and max; None: by no quota."""
+        """Wait until every running extender uses this min and max; None: no quota."""
         for extender in self.stage.running():
             bounds = partial(extender.bounds, self.name, GPU)
             texts = f"{extender.name} knowing min {least} and max {most} of {self.name}"
@@ -79,7 +79,7 @@ class Team:
         until(lambda: not self.read(), f"the pods of {self.name} being gone")
 
     def close(self) -> None:
-        """Delete the quota, whose min would count for everybody, and the namespace."""
+        """Delete the namespace and its quota, as the quota's min counts for all namespaces."""
         self.stage.cluster.api.request("DELETE", self.quota)
         self.stage.cluster.api.request("DELETE", f"/api/v1/namespaces/{self.name}")
 
@@ -92,9 +92,9 @@ def give_gpus(stage: Stage, gpus: int) -> None:
 
 @contextmanager
 def teams(stage: Stage, quotas: Mapping[str, tuple[int, int]]) -> Iterator[dict[str, Team]]:
-    """Namespaces with quotas, by name, until the end; min and max are in GPUs."""
+    """Yield namespaces with quotas, by name; min and max are in GPUs."""
     made: dict[str, Team] = {}
-    # What other quotas guarantee would count for these, too; namespaces of earlier tests may still be going.
+    # The min of other quotas counts for these, too; namespaces of earlier tests may still be terminating.
     until(lambda: not stage.cluster.api.get(f"{QUOTAS}/elasticquotas")["items"], "the quotas of others being gone")
     try:
         for name, (least, most) in quotas.items():
@@ -108,25 +108,25 @@ def teams(stage: Stage, quotas: Mapping[str, tuple[int, int]]) -> Iterator[dict[
 
 @dataclass
 class Observed:
-    """What a watch of all pods saw of some namespaces: every state that the API server was in, one after another."""
+    """The states of some namespaces as a watch of all pods observes them, one after another."""
 
     stage: Stage
     namespaces: frozenset[str]
     used: dict[str, int] = field(default_factory=dict)  # GPUs of the bound pods, by namespace
-    most: dict[str, int] = field(default_factory=dict)  # the most that was seen, by namespace
-    most_together: int = 0  # the most that was seen at one time over all of them
-    bindings: int = 0  # how many pods were seen becoming bound
+    most: dict[str, int] = field(default_factory=dict)  # the maximum, by namespace
+    most_together: int = 0  # the maximum of their sum
+    bindings: int = 0  # the number of observed bindings
     deleted: dict[str, Json] = field(default_factory=dict)
-    """Pods that were seen being told to end, or gone, by uid: as they were first seen so."""
-    broken: str = ""  # why the watch ended before it was told to
-    gone: set[str] = field(default_factory=set)  # uids of pods that are gone
+    """Pods that were observed terminating or deleted, by uid, in their first such state."""
+    broken: str = ""  # why the watch ended early
+    gone: set[str] = field(default_factory=set)  # uids of deleted pods
     _charged: dict[str, tuple[str, int]] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
     @contextmanager
     def watching(cls, stage: Stage, *teams: Team) -> Iterator["Observed"]:
-        """Watch until the end of the block; what happens in it is seen from the beginning."""
+        """Watch until the end of the block, from its first event on."""
         observed = cls(stage, frozenset(team.name for team in teams))
         changes = stage.cluster.api.watch("/api/v1/pods")
         for pod in next(changes)[1]["items"]:
@@ -153,7 +153,7 @@ class Observed:
             self.broken = "the API server ended the watch"
 
     def _nudge(self) -> None:
-        """Have something happen, so that the thread sees that it is to end."""
+        """Trigger an event, so that the thread notices the end."""
         name = f"nudge-{time.monotonic_ns()}"
         self.stage.create(self.stage.pod(name, node=self.stage.nodes[0]))
         self.stage.cluster.api.request("DELETE", f"{self.stage.path}/{name}?gracePeriodSeconds=0")

@@ -11,8 +11,8 @@ from tests.scheduler_plugins.extenders import PLAIN, ROOT, Extender, Json, confi
 from tools.devcluster import Cluster, NodeTemplate
 from tools.devcluster.component import Component
 
-CORES: Final = 32  # what a node has to give. [cores]
-MEMORY: Final = 128  # what a node has to give. [GiB]
+CORES: Final = 32  # allocatable of a node. [cores]
+MEMORY: Final = 128  # allocatable of a node. [GiB]
 METRICS: Final = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 
 
@@ -41,13 +41,13 @@ class Stage:
     extenders: list[Extender] = field(default_factory=list)
     schedulers: dict[str, Component] = field(default_factory=dict)
     sentinels: list[str] = field(default_factory=list)
-    """Two nodes beside the pool, whose NodeMetric and pod are changed last: who has seen that has seen all else."""
-    _told: int = 0
+    """Two nodes beside the pool. Their NodeMetric and pod change last: an extender that has both is up to date."""
+    _reported: int = 0
 
     @classmethod
     @contextmanager
     def open(cls, cluster: Cluster, name: str, count: int) -> Iterator["Stage"]:
-        """Make nodes of 32 cores and 128 GiB, which only pods made here tolerate, and clean up behind the tests."""
+        """Create nodes of 32 cores and 128 GiB, which only pods of this stage tolerate, and delete them at the end."""
         for kind in ("node_metric", "elastic_quota"):
             cluster.define(ROOT / "crds" / f"{kind}.yaml")
         cluster.create_namespace(name)
@@ -61,7 +61,7 @@ class Stage:
                 component.stop()
             for extender in stage.extenders:
                 extender.process.stop()
-            # A pod that ends makes every kube-scheduler look again, and the next test may wait for who wakes a pod.
+            # The end of a pod requeues the pods of every kube-scheduler, and the next test may count requeued pods.
             stage.clear()
             cluster.api.request("DELETE", f"/api/v1/namespaces/{name}")
             for node in (*stage.nodes, *stage.sentinels):
@@ -76,13 +76,13 @@ class Stage:
         pool: str = "",
         prefix: str = "",
     ) -> list[str]:
-        """Make nodes with empty NodeMetrics, and wait until every running extender knows them."""
-        taint = {"key": "pool", "value": self.name, "effect": "NoSchedule"}  # keeps the pods of other tests away
+        """Create nodes with empty NodeMetrics, and wait until every running extender has them."""
+        taint = {"key": "pool", "value": self.name, "effect": "NoSchedule"}  # repels the pods of other tests
         template = NodeTemplate(cpu=cpu, memory=memory, labels={"pool": pool or self.name}, taints=[taint])
         names = self.cluster.kwok.add(count, template, prefix=prefix or self.name)
         metric = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
         self.cluster.api.create_all((METRICS, {**metric, "metadata": {"name": node}}) for node in names)
-        # One that is not known yet comes last in a shortlist.
+        # A node that the extender does not know yet is last in a shortlist.
         for extender in self.running():
             for node in names:
                 until(partial(self._has, extender, node), f"{extender.name} knowing node {node}")
@@ -110,7 +110,7 @@ class Stage:
         return component
 
     def add(self, name: str, content: Mapping[str, Any], plugins: Mapping[str, Any] | None = None) -> Extender:
-        """Start an extender and its kube-scheduler with what is shipped for the profile's mode."""
+        """Start an extender and its kube-scheduler with the shipped files for the profile's mode."""
         extender = self.add_extender(f"extender-{name}", content)
         result = configuration(content["mode"], name, extender.url)
         if plugins is not None:
@@ -131,7 +131,7 @@ class Stage:
         since: float = 0,
         pods: Mapping[str, Mapping[str, Usage]] | None = None,
     ) -> None:
-        """Write NodeMetrics by node, measured so long ago [s], and what pods of this namespace use by node and name."""
+        """Write NodeMetrics by node, measured so long ago [s], and the usage of this namespace's pods by node."""
         when = (datetime.now(UTC) - timedelta(seconds=since)).strftime("%Y-%m-%dT%H:%M:%SZ")
         for node, usage in used.items():
             of_pods = [
@@ -145,27 +145,27 @@ class Stage:
         self,
         used: Mapping[str, float | Usage] | None = None,
         otherwise: float = 2.0,
-        **more: Any,  # noqa: ANN401 - as `report` takes it
+        **more: Any,  # noqa: ANN401 - arguments of `report`
     ) -> None:
-        """Report for all nodes, in cores, and wait until every extender has seen that and all pods as they are now."""
+        """Report for all nodes, in cores, and wait until every extender has observed the reports and all pods."""
         named = {name: usage if isinstance(usage, Usage) else Usage(usage) for name, usage in (used or {}).items()}
         self.report({**dict.fromkeys(self.nodes, Usage(otherwise)), **named}, **more)
         self.seen()
 
     def seen(self) -> None:
-        """Wait until every running extender has seen all NodeMetrics and pods that were written until now."""
-        # Each kind of object comes in the order it was written: when the last change is seen, all others are.
+        """Wait until every running extender has observed all NodeMetrics and pods that are written."""
+        # Each kind of object arrives in the order of the writes: after the last change, all others are observed.
         by_metric, by_pod = self.sentinels
-        self._told += 1
-        self.report({by_metric: Usage(self._told)})
-        name = f"sentinel-{self._told}"
+        self._reported += 1
+        self.report({by_metric: Usage(self._reported)})
+        name = f"sentinel-{self._reported}"
         self.create(self.pod(name, node=by_pod))
         for extender in self.running():
             until(partial(self._knows, extender, name), f"{extender.name} seeing the last NodeMetric and pod")
 
     def _knows(self, extender: Extender, name: str) -> bool:
         by_metric, by_pod = self.sentinels
-        texts = extender.known(by_metric).get("load", {}).get("cpu") == self._told * 1000
+        texts = extender.known(by_metric).get("load", {}).get("cpu") == self._reported * 1000
         return texts and self._has_pod(extender, by_pod, name)
 
     # Pods
@@ -214,7 +214,7 @@ class Stage:
         until(lambda: not self.where(), "pods being gone")
 
     def where(self) -> dict[str, str]:
-        """The node of each pod by name, but for the sentinels' pods; empty where it has none."""
+        """Return the node of each pod by name, without the sentinels' pods; empty if it has none."""
         items = self.cluster.api.get(self.path)["items"]
         nodes = {item["metadata"]["name"]: item["spec"].get("nodeName", "") for item in items}
         return {name: node for name, node in nodes.items() if node not in self.sentinels}
@@ -229,13 +229,13 @@ class Stage:
         return result
 
     def place(self, *pods: Json) -> list[str]:
-        """Create pods, one after another so that none is in flight when the next is placed; returns where they are."""
+        """Create pods one after another, so that none is in flight when the next is placed; return their nodes."""
         result = []
         for pod in pods:
             name = pod["metadata"]["name"]
             self.create(pod)
             (node,) = self.placed(name)
-            # Until an extender has seen where a pod is, it counts as in flight, and the next list may be shorter.
+            # Until an extender has observed a pod's node, the pod is in flight, and the next list may be shorter.
             for extender in self.running():
                 until(partial(self._has_pod, extender, node, name), f"{extender.name} seeing {name} on {node}")
             result.append(node)
@@ -245,11 +245,11 @@ class Stage:
         return f"{self.name}/{name}" in extender.known(node).get("pods", ())
 
     def ballast(self, node: str, cpu: float, memory: float = 0) -> None:
-        """Bind a pod to a node that requests a lot, so that kube-scheduler by itself would rather use another node."""
+        """Bind a pod with large requests to a node, so that kube-scheduler by itself prefers another node."""
         self.create(self.pod(f"ballast-{node}", cpu=f"{cpu}", memory=f"{memory}Gi", node=node))
 
-    def offer_batch(self, cpu: float = CORES / 2, memory: float = MEMORY / 2) -> None:
-        """Give all nodes Batch resources, in cores and GiB, as the manager would."""
+    def publish_batch(self, cpu: float = CORES / 2, memory: float = MEMORY / 2) -> None:
+        """Give all nodes Batch resources, in cores and GiB, as the manager does."""
         amounts = {"kubernetes.io/batch-cpu": f"{cpu * 1000:.0f}", "kubernetes.io/batch-memory": f"{memory:.0f}Gi"}
         for node in self.nodes:
             status = {"capacity": amounts, "allocatable": amounts}
@@ -264,6 +264,6 @@ class Stage:
         )
 
     def refused(self, name: str, reason: str) -> None:
-        """Wait until the events of a pod give a reason, and see that it is pending."""
+        """Wait until the events of a pod give a reason, and check that it is pending."""
         until(lambda: reason in self.failures(name), lambda: f"{reason} in the event of {name}: {self.failures(name)}")
         assert not self.where()[name]

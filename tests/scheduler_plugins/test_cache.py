@@ -1,4 +1,4 @@
-"""The cluster as it is now, and the snapshots of it."""
+"""The current cluster, and its snapshots."""
 
 import random
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def test_pod_moves_between_nodes() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_ended_pod_leaves(phase: str) -> None:
+def test_ended_pod_is_released(phase: str) -> None:
     world = World().put(pod("p", {"cpu": "1"}, node="n"))
     ended = pod("p", {"cpu": "1"}, node="n")
     ended["status"]["phase"] = phase
@@ -48,7 +48,7 @@ def test_label_change_is_seen() -> None:
 
 
 def test_no_annotation_makes_absent() -> None:
-    """A pod that the API server lists counts, whatever it says of itself: a placeholder of Koordinator is no pod."""
+    """A pod that the API server lists counts, whatever its labels: a placeholder of Koordinator is no pod."""
     placeholder = pod("p", {"cpu": "1"}, node="n")
     placeholder["metadata"]["annotations"] = {"scheduling.koordinator.sh/reserve-pod": "true"}
     assert _delta(World().put(placeholder)) == 1000
@@ -81,7 +81,7 @@ def test_select_keeps_order() -> None:
     assert unknown == ["x"]
 
 
-def _frail(dtype: Any, bad: set[str]) -> Any:  # noqa: ANN401 - numpy's type of a record
+def _failing_plugin(dtype: Any, bad: set[str]) -> Any:  # noqa: ANN401 - numpy's type of a record
     class Frail:
         def dtype(self) -> Any:  # noqa: ANN401
             return dtype
@@ -94,9 +94,9 @@ def _frail(dtype: Any, bad: set[str]) -> Any:  # noqa: ANN401 - numpy's type of 
     return Frail()
 
 
-def test_failing_record_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_record_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     bad: set[str] = set()
-    plugins = {"Frail": _frail(np.dtype([("cpu", np.int64)]), bad), "LoadAwareScheduling": World().plugin}
+    plugins = {"Frail": _failing_plugin(np.dtype([("cpu", np.int64)]), bad), "LoadAwareScheduling": World().plugin}
     cache = ClusterCache(World().rules, plugins)
     for name in "ab":
         cache.put_node(node(name, cpu="1"))
@@ -124,14 +124,14 @@ def _charged(world: World) -> dict[str, int]:
     return dict(zip(snapshot.names, snapshot.in_flight[:, 0].tolist(), strict=True))
 
 
-def _answered(after: float = 0) -> World:
+def _reserved(after: float = 0) -> World:
     world = World().put(node("a"), node("b"))
     world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a", "b"], NOW + after)
     return world
 
 
 def test_binding_moves_the_charge() -> None:
-    world = _answered()
+    world = _reserved()
     assert _charged(world) == {"a": 1000, "b": 1000}
     world.put(pod("p", {"cpu": "2"}, node="b"))
     assert _charged(world) == {"a": 0, "b": 0}
@@ -139,7 +139,7 @@ def test_binding_moves_the_charge() -> None:
 
 
 def test_deletion_drops_the_charge() -> None:
-    world = _answered()
+    world = _reserved()
     world.cache.delete_pod("uid-p")
     assert _charged(world) == {"a": 0, "b": 0}
 
@@ -148,14 +148,14 @@ def test_deletion_drops_the_charge() -> None:
     ("answered", "status", "charged"),
     [
         (0, {"conditions": [condition("PodScheduled", 0, "False")]}, 0),
-        (0, {"conditions": [condition("PodScheduled", -5, "False")]}, 1000),  # an older refusal says nothing
-        # The API keeps whole seconds: a refusal that bears an earlier time may still be of the attempt in question.
+        (0, {"conditions": [condition("PodScheduled", -5, "False")]}, 1000),  # an older refusal does not count
+        # The API has whole seconds: a refusal with an earlier time may still belong to the attempt.
         (0.7, {"conditions": [condition("PodScheduled", 0, "False")]}, 0),
         (0, {"phase": "Failed"}, 0),  # before it was bound
     ],
 )
 def test_refusal_drops_the_charge(answered: float, status: Json, charged: int) -> None:
-    world = _answered(answered)
+    world = _reserved(answered)
     assert _charged(world.put(pod("p", {"cpu": "2"}) | {"status": status})) == {"a": charged, "b": charged}
 
 
@@ -170,9 +170,9 @@ class Ledger:
         del self.pods[uid]
 
 
-def test_plugins_hear_of_pods_in_flight() -> None:
-    """A plugin is told of each answer, also for a pod that is expected to use nothing, and once that it is over."""
-    plugin = Ledger()  # which does not want to be told of doubts
+def test_plugins_receive_pods_in_flight() -> None:
+    """The cache reports each reservation to a plugin, also of a pod without estimated usage, and its end once."""
+    plugin = Ledger()  # which does not receive unconfirmed pods
     cache = ClusterCache(LoadRules(resources=("x",), factors={"x": 100}), {"ledger": plugin})
     for name in "abcd":
         cache.charge(cache.read(pod(name)), ["n", "m"], NOW)
@@ -185,25 +185,25 @@ def test_plugins_hear_of_pods_in_flight() -> None:
     cache.delete_pod("uid-b")
     assert set(plugin.pods) == {"uid-c", "uid-d"}
     cache.freeze(NOW + 30)
-    assert set(plugin.pods) == {"uid-c", "uid-d"}, "an account lasts as long as kube-scheduler may take to bind"
+    assert set(plugin.pods) == {"uid-c", "uid-d"}, "a charge lasts as long as the longest binding"
     cache.freeze(NOW + 600)
     assert set(plugin.pods) == {"uid-d"}
 
 
-def test_plugin_that_fails_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_plugin_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     cache = ClusterCache(LoadRules(), {"ledger": (plugin := Ledger())})
     cache.charge(cache.read(pod("p")), ["a"], NOW)
-    plugin.pods.clear()  # it knows nothing of the pod any more
+    plugin.pods.clear()  # it no longer knows the pod
     cache.put_pod(pod("p", node="a"), NOW)
     assert not cache.in_flight
     assert [record.getMessage() for record in caplog.records] == ["A plugin could not unreserve pod uid-p"]
 
 
 @pytest.mark.parametrize(
-    ("kept", "dropped"), [(29, 30), (-20, -7200)], ids=["never heard of", "clock set back by hours"]
+    ("kept", "dropped"), [(29, 30), (-20, -7200)], ids=["without a report", "clock set back by hours"]
 )
 def test_charge_ends_in_time(kept: float, dropped: float) -> None:
-    world = _answered()
+    world = _reserved()
     world.cache.freeze(NOW + kept)
     assert len(world.cache.in_flight) == 1
     world.cache.freeze(NOW + dropped)
@@ -211,7 +211,7 @@ def test_charge_ends_in_time(kept: float, dropped: float) -> None:
 
 
 def test_new_answer_replaces_charge() -> None:
-    world = _answered()
+    world = _reserved()
     world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["b"], NOW)
     assert _charged(world) == {"a": 0, "b": 2000}
 
@@ -223,8 +223,8 @@ def test_bound_pod_is_not_charged() -> None:
 
 
 def test_answer_for_deleted_pod_is_not_charged() -> None:
-    """kube-scheduler may still be asking about a pod that is gone: nobody would take back what it is charged."""
-    world = _answered()
+    """kube-scheduler may still send a deleted pod: no event would release its charge."""
+    world = _reserved()
     world.cache.delete_pod("uid-p")
     world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a"], NOW)
     assert _charged(world) == {"a": 0, "b": 0}
@@ -271,15 +271,15 @@ def test_snapshots_follow_all_changes(seed: int) -> None:
         if lot.random() < 0.3:
             world.cache.freeze(NOW)
     snapshot = world.cache.freeze(NOW)
-    anew = ClusterCache(world.rules, {"LoadAwareScheduling": world.plugin})
+    rebuilt = ClusterCache(world.rules, {"LoadAwareScheduling": world.plugin})
     for name, facts in world.cache._nodes.items():
-        anew._rows.add(name, 0)
-        anew._nodes[name] = facts
-        anew._stale.add(name)
-    anew._ledgers = world.cache._ledgers
+        rebuilt._rows.add(name, 0)
+        rebuilt._nodes[name] = facts
+        rebuilt._stale.add(name)
+    rebuilt._ledgers = world.cache._ledgers
     for charge in world.cache.in_flight.values():
-        anew.charge(charge.pod, charge.names, charge.since)
-    expected = anew.freeze(NOW).select(snapshot.names)[0]
+        rebuilt.charge(charge.pod, charge.names, charge.since)
+    expected = rebuilt.freeze(NOW).select(snapshot.names)[0]
     assert np.array_equal(snapshot.tables["LoadAwareScheduling"], expected.tables["LoadAwareScheduling"])
     assert np.array_equal(snapshot.in_flight, expected.in_flight)
     assert np.array_equal(snapshot.in_flight_prod, expected.in_flight_prod)

@@ -1,4 +1,4 @@
-"""CapacityScheduling: what it refuses, on which nodes, and how it explains itself."""
+"""CapacityScheduling: its refusals, their nodes, and its explanations."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -47,8 +47,8 @@ class World:
         return PLUGIN.explain(self.cache.read(item), self.nodes("n1", "n2"))
 
 
-def test_refused_whatever_the_node() -> None:
-    """A refusal by quota is one for all nodes, which no eviction by kube-scheduler helps, and is known again."""
+def test_refusal_covers_all_nodes() -> None:
+    """A refusal by quota covers all nodes, no eviction by kube-scheduler resolves it, and it is recognised again."""
     world = World(quota("a", {"cpu": 9}, {"cpu": 1}), pod("x", "a", node="n1"))
     refusals = [
         PLUGIN.pre_filter(world.cache.read(pod("p", "a", {"cpu": cpu})), world.nodes("n1")) for cpu in ("1", "2")
@@ -65,32 +65,32 @@ def _holder(name: str = "h", cpu: str = "2", priority: int = 0, victims: tuple[s
 
 
 TWO = [_holder("h1", "1500m"), _holder("h2", "1500m")]
-# The room of pods that leave is the holder's; what is free beside is for others.
+# The resources of terminating victims belong to the holder; other free resources belong to other pods.
 LEAVING = [pod("v", "b", {"cpu": "2"}, node="n1"), _holder(victims=("uid-b-v", "uid-b-gone"))]
 
 
 @pytest.mark.parametrize(
-    ("there", "asked", "held"),
+    ("there", "incoming", "held"),
     [
         pytest.param([_holder()], pod("p", "b", {"cpu": "3"}), True, id="does not fit beside"),
         pytest.param([_holder()], pod("p", "b", {"cpu": "2"}), False, id="fits beside"),
-        pytest.param([_holder()], pod("p", "b", {GPU: "4"}), False, id="asks for something else"),
+        pytest.param([_holder()], pod("p", "b", {GPU: "4"}), False, id="requests another resource"),
         pytest.param(TWO[:1], pod("p", "b", {"cpu": "2"}), False, id="one holder"),
         pytest.param(TWO, pod("p", "b", {"cpu": "2"}), True, id="two holders"),
         pytest.param(TWO, pod("p", "b", {"cpu": "1"}), False, id="fits beside two"),
         pytest.param([_holder("h", "1", 5)], pod("p", "b", {"cpu": "4"}, priority=5), True, id="as important"),
         pytest.param([_holder("h", "1", 5)], pod("p", "b", {"cpu": "4"}, priority=6), False, id="more important"),
         pytest.param([_holder("h", "1", 5)], _holder("h", "4", 5), False, id="the holder itself"),
-        pytest.param([_holder("h", "1", 5)], pod("p", "b", {"cpu": "0"}), False, id="asks for nothing"),
-        pytest.param(LEAVING, pod("p", "b", {"cpu": "2"}), False, id="fits beside who leaves"),
-        pytest.param(LEAVING, pod("p", "b", {"cpu": "2500m"}), True, id="in the room of who leaves"),
+        pytest.param([_holder("h", "1", 5)], pod("p", "b", {"cpu": "0"}), False, id="requests nothing"),
+        pytest.param(LEAVING, pod("p", "b", {"cpu": "2"}), False, id="fits beside the victims"),
+        pytest.param(LEAVING, pod("p", "b", {"cpu": "2500m"}), True, id="in the resources of the victims"),
     ],
 )
-def test_room_is_held(there: list[Json], asked: Json, held: bool) -> None:  # noqa: FBT001 - what is expected
-    assert World(*there).reasons(asked) == [ROOM_HELD if held else None, None]
+def test_resources_are_held(there: list[Json], incoming: Json, held: bool) -> None:  # noqa: FBT001 - the expected result
+    assert World(*there).reasons(incoming) == [ROOM_HELD if held else None, None]
 
 
-def test_pods_on_their_way_take_room() -> None:
+def test_pods_in_flight_reserve_resources() -> None:
     world = World(pod("h", "a", {"cpu": "2"}, hold=HOLD))
     first = world.cache.read(pod("first", "b", {"cpu": "1"}))
     world.cache.charge(first, ["n1"], NOW)
@@ -107,7 +107,7 @@ def test_pods_on_their_way_take_room() -> None:
         pytest.param(lambda world: world.put(pod("h", "a", {"cpu": "4"})), id="withdrawn"),
     ],
 )
-def test_hold_ends(change: Any) -> None:  # noqa: ANN401 - something that happens
+def test_hold_ends(change: Any) -> None:  # noqa: ANN401 - an event
     world = World(pod("h", "a", {"cpu": "4"}, hold=HOLD))
     requested = pod("p", "b", {"cpu": "1"})
     assert world.reasons(requested, "n1") == [ROOM_HELD]
@@ -116,7 +116,7 @@ def test_hold_ends(change: Any) -> None:  # noqa: ANN401 - something that happen
 
 
 def test_reasons_are_named_without_nodes() -> None:
-    """The verdict names what it may refuse for though it is about no node: who looks for waiting pods needs to know."""
+    """The verdict names its possible refusals even without nodes: the index of waiting pods needs them."""
     world = World()
     assert PLUGIN.filter(world.cache.read(pod("p")), world.nodes()).refusals == (Refusal(ROOM_HELD),)
 

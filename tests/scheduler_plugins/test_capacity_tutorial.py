@@ -1,4 +1,4 @@
-"""docs/capacity-tutorial.md is followed, block by block, with the profile that ships and the scheduler's own name."""
+"""The test runs docs/capacity-tutorial.md block by block, with the shipped profile and scheduler name."""
 
 import os
 import sys
@@ -18,8 +18,8 @@ PAGE: Final = ROOT / "docs" / "capacity-tutorial.md"
 
 
 @pytest.mark.timeout(600)
-def test_tutorial_is_true(cluster: Cluster, tmp_path: Path) -> None:
-    """Whoever pastes the tutorial's commands sees what the tutorial shows, from the first block to the last."""
+def test_tutorial_output(cluster: Cluster, tmp_path: Path) -> None:
+    """The tutorial's commands print the output that the tutorial shows, from the first block to the last."""
     with Stage.open(cluster, "tutorial", 0) as stage:
         stage.add("headroom-scheduler", profile())
         (node,) = cluster.kwok.add(1, NodeTemplate(), prefix="tutorial")
@@ -28,5 +28,5 @@ def test_tutorial_is_true(cluster: Cluster, tmp_path: Path) -> None:
         reader = Reader(tmp_path, {**cluster.environment, "PATH": programs, "NODE": node})
         try:
             assert reader.follow(PAGE) >= 25
-        finally:  # the quotas of a page that breaks off would count in other tests
+        finally:  # quotas that a failed page leaves would count in other tests
             cluster.kubectl("delete", "namespace", "team-a", "team-b", "team-c", "--ignore-not-found")

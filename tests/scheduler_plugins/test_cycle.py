@@ -1,4 +1,4 @@
-"""Running the plugins of a profile: their verdicts, the shortlist, and the sums that they want kept."""
+"""The plugins of a profile: their verdicts, the shortlist, and their sums."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def _cycle(*plugins: object, weights: tuple[float, ...] = ()) -> Cycle:
     return Cycle([Enabled(type(plugin).__name__, weight, plugin) for plugin, weight in weighted])
 
 
-def test_first_refusal_stands() -> None:
+def test_first_refusal_wins() -> None:
     verdict = _cycle(Refuser("a", "first"), Refuser("ab", "second")).filter(POD, WORLD.nodes("a", "b", "c"))
     refusals = [verdict.refusal(row) for row in range(3)]
     assert refusals == [Refusal("first"), Refusal("second"), None]
@@ -60,7 +60,7 @@ def test_first_refusal_stands() -> None:
     assert verdict.passes.tolist() == [False, False, True]
 
 
-def test_plugin_is_asked_at_its_points() -> None:
+def test_plugin_runs_at_its_points() -> None:
     nodes = WORLD.nodes("a", "b", "c")
     for points, passes in ((None, 2), (frozenset({"filter"}), 2), (frozenset({"score"}), 3), (frozenset[str](), 3)):
         cycle = Cycle([Enabled("r", 1, Refuser("a", "no"), points)])
@@ -142,7 +142,7 @@ def _choose(numbers: list[int], avoided: list[int] = [], **length: float) -> lis
         ([7, 0, 7, 0, 7, 0], [], 1, 0.5, [1, 5, 0, 4]),
         ([0] * 6, [1, 5], 3, 0, [3, 0, 4]),  # avoided nodes last, however good
         ([0] * 6, [1, 5], 5, 0, [3, 0, 4, 2, 1]),
-        ([3, 0, 3, 3, 3, 0], [1, 5], 1, 0, [3, 1]),  # a group of which all are avoided keeps its best
+        ([3, 0, 3, 3, 3, 0], [1, 5], 1, 0, [3, 1]),  # a group of only avoided nodes has its best one
     ],
 )
 def test_chooses(numbers: list[int], avoided: list[int], size: int, share: float, chosen: list[int]) -> None:
@@ -179,16 +179,16 @@ class Two:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("amounts", "problem"),
     [
         ((1,), "gives 1 numbers of a pod, not 2"),
         ((0, 2**53 + 1), "gives 9007199254740993 of a pod"),
         ((-(2**53) - 1, 0), "gives -9007199254740993 of a pod"),
     ],
 )
-def test_what_cannot_be_summed_is_refused(given: tuple[int, ...], told: str) -> None:
-    with pytest.raises(ValueError, match=f"greedy {told}"):
-        Accounts({"greedy": Two(given)}).read(pod("p"))
+def test_invalid_amounts_are_rejected(amounts: tuple[int, ...], problem: str) -> None:
+    with pytest.raises(ValueError, match=f"greedy {problem}"):
+        Accounts({"greedy": Two(amounts)}).read(pod("p"))
 
 
 class _Broken(Two):
@@ -209,7 +209,7 @@ def test_largest_amounts_of_many_pods_are_summed() -> None:
     assert cache.freeze(NOW).bound("large").tolist() == [[250 * 2**53, -250 * 2**53]]
 
 
-def test_amounts_beyond_all_sums_stop_nobody() -> None:
+def test_oversized_amounts_block_no_pod() -> None:
     cache = ClusterCache(LoadRules(), {"large": Two((2**53, -(2**53)))})
     for name in ("a", "b"):
         cache.put_node(node(name))

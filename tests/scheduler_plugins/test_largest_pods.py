@@ -1,4 +1,4 @@
-"""Each field that a tenant writes, at its largest: a pod is answered within bounded work, or refused by the field."""
+"""Each user field at its largest: the extender handles the pod within bounded work, or rejects the field."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ from tests.scheduler_plugins.objects import NOW, Json, node, pod
 
 NODES: Final = 250
 MOST_CALLS: Final = 150_000
-"""Calls of functions, Python's and C's: half of the 50 ms that a pod may take, by what 143,000 of them took. [calls]"""
+"""Calls of functions, Python's and C's: half of a pod's 50 ms, which 143,000 of them take. [calls]"""
 SOFT: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _GT: Final[Json] = {"key": "generation", "operator": "Gt", "values": ["1"]}

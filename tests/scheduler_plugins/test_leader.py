@@ -1,4 +1,4 @@
-"""Who leads, by kube-scheduler's own Lease."""
+"""Leader election by kube-scheduler's own Lease."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -71,7 +71,7 @@ async def test_without_lease_always_leads(kubernetes: Kubernetes) -> None:
 
 
 async def test_first_holder_leads_once_renewed(kubernetes: Kubernetes) -> None:
-    """A Lease that nobody held before counts from its first renewal on: only that says how old it is at most."""
+    """A Lease without a previous holder counts from its first renewal on: only the renewal bounds its age."""
     leader = replica(kubernetes, "a")
     kubernetes.acquired("a", transitions=0)
     await leader.poll()
@@ -123,7 +123,7 @@ async def test_only_its_own_host_counts(kubernetes: Kubernetes) -> None:
 
 
 async def test_expired_lease_changes_hands_at_once(kubernetes: Kubernetes) -> None:
-    """Whoever saw the Lease stay as it was for its duration knows that the former leader writes no more."""
+    """A replica that saw no renewal for the Lease's duration knows that the former leader no longer writes."""
     old, new = replica(kubernetes, "old"), replica(kubernetes, "new")
     kubernetes.acquired("old", transitions=0)
     await live(kubernetes, 10, old, new)
@@ -137,7 +137,7 @@ async def test_expired_lease_changes_hands_at_once(kubernetes: Kubernetes) -> No
 
 
 async def test_stolen_lease_ends_the_right(kubernetes: Kubernetes) -> None:
-    """A leader that reads that another holds the Lease writes no more, though its own time has not run out."""
+    """A leader that reads another holder in the Lease stops writing, even before its own time expires."""
     old = replica(kubernetes, "old")
     kubernetes.acquired("old", transitions=0)
     await live(kubernetes, 10, old)
@@ -152,7 +152,7 @@ async def test_stolen_lease_ends_the_right(kubernetes: Kubernetes) -> None:
     assert not old.leads()
 
 
-async def test_one_leads_whatever_happens(kubernetes: Kubernetes) -> None:
+async def test_single_leader_at_any_time(kubernetes: Kubernetes) -> None:
     leaders = [replica(kubernetes, name) for name in ("a", "b")]
     kubernetes.acquired("a", transitions=0)
     led = {0: 0, 1: 0}
@@ -161,7 +161,7 @@ async def test_one_leads_whatever_happens(kubernetes: Kubernetes) -> None:
         holder = kubernetes.spec["holderIdentity"].partition("_")[0]
         if step % 4 == 0 and holder and step % 400 < 300:
             kubernetes.renewed()
-        if step % 400 == 350:  # expired, or given back and taken at once
+        if step % 400 == 350:  # expired, or released and acquired at once
             if step % 800 == 350:
                 kubernetes.released()
             kubernetes.acquired("b" if holder == "a" else "a")
@@ -173,8 +173,8 @@ async def test_one_leads_whatever_happens(kubernetes: Kubernetes) -> None:
     assert min(led.values()) > 100
 
 
-async def test_same_host_goes_on(kubernetes: Kubernetes) -> None:
-    """A kube-scheduler that was restarted on the same host has the same extender beside it: it leads on."""
+async def test_same_host_still_leads(kubernetes: Kubernetes) -> None:
+    """A kube-scheduler that restarts on the same host keeps its extender: the extender still leads."""
     leader = replica(kubernetes, "a")
     kubernetes.acquired("a", transitions=0)
     await live(kubernetes, 6, leader)
@@ -184,7 +184,7 @@ async def test_same_host_goes_on(kubernetes: Kubernetes) -> None:
     assert leader.leads()
 
 
-async def test_odd_lease_is_survived(kubernetes: Kubernetes) -> None:
+async def test_malformed_lease_is_ignored(kubernetes: Kubernetes) -> None:
     leader = replica(kubernetes, "a")
     for spec in ({}, {"holderIdentity": "a_1", "renewTime": "soon", "leaseTransitions": 3}):
         kubernetes.spec = dict(spec)

@@ -1,4 +1,4 @@
-"""The account of one node's load."""
+"""The load ledger of a node."""
 
 import random
 from typing import Any
@@ -90,8 +90,8 @@ def test_forced_window_extends_estimate(seconds: int, delta: int) -> None:
     ("pod_priority", "reported", "usage", "delta"),
     [
         (9500, "koord-prod", 2000, 0),
-        (9500, "koord-mid", 0, 10_000),  # the Prod sum lacks its usage: all of its estimate stands in
-        (7500, "koord-prod", 0, 0),  # not Prod, whatever the report says
+        (9500, "koord-mid", 0, 10_000),  # the Prod sum lacks its usage: its whole estimate counts
+        (7500, "koord-prod", 0, 0),  # not Prod, whatever the report's class
     ],
 )
 def test_prod_needs_both(pod_priority: int, reported: str, usage: int, delta: int) -> None:
@@ -99,7 +99,7 @@ def test_prod_needs_both(pod_priority: int, reported: str, usage: int, delta: in
     assert (ledger.prod_usage[0], ledger.sums.prod_delta[0]) == (usage, delta)
 
 
-def test_unknown_prod_usage_is_left_out() -> None:
+def test_unknown_prod_usage_is_skipped() -> None:
     assert _ledger(_report(pods=[pod_metric("elsewhere")])).prod_usage == (0, 0)
 
 
@@ -145,11 +145,11 @@ def test_sums_are_independent_of_history(seed: int) -> None:
             ledger.unassign(item["uid"])
         else:
             ledger.assign(PodRequest.from_json(item, RULES), NOW)
-    anew = NodeLedger(RULES)
+    rebuilt = NodeLedger(RULES)
     for entry in ledger.pods.values():
-        anew.assign(entry.pod, entry.timestamp)
-    anew.update_time = ledger.update_time
-    anew.receive(ledger.report)
+        rebuilt.assign(entry.pod, entry.timestamp)
+    rebuilt.update_time = ledger.update_time
+    rebuilt.receive(ledger.report)
     if ledger.report is None:
-        anew.update_time = ledger.update_time
-    assert (ledger.sums, ledger.prod_usage) == (anew.sums, anew.prod_usage)
+        rebuilt.update_time = ledger.update_time
+    assert (ledger.sums, ledger.prod_usage) == (rebuilt.sums, rebuilt.prod_usage)

@@ -1,4 +1,4 @@
-"""LoadAwareScheduling: which nodes are refused, and why, and which are preferred."""
+"""LoadAwareScheduling: rejected nodes with their reasons, and preferred nodes."""
 
 import json
 from dataclasses import replace
@@ -33,7 +33,7 @@ TINY = pod("incoming", {"cpu": "1m", "memory": "1"})
     ],
 )
 def test_rounding_is_upstreams(used: str, threshold: int, *, passes: bool) -> None:
-    """Percents are computed in doubles, used / total * 100, and halves go away from zero."""
+    """Percents are computed in doubles, used / total * 100, and halves round away from zero."""
     world = World(load_aware(usage_thresholds={"cpu": threshold})).put(node(), node_metric(cpu=used))
     assert world.reasons(TINY) == [None if passes else CPU]
 
@@ -52,7 +52,7 @@ def test_missing_memory_is_not_evaluated() -> None:
 
 
 def test_estimates_are_added() -> None:
-    """Of pods on the node, beyond their measured usage, and of the incoming pod: 60 + 6, and 50 + (10 - 2) + 8."""
+    """The sum of the node's pods beyond their measured usage and the incoming pod: 60 + 6, and 50 + (10 - 2) + 8."""
     world = World().put(node(), node_metric(cpu="60"))
     assert world.reasons(pod(requests={"cpu": "5"})) == [None]
     assert world.reasons(pod(requests={"cpu": "6"})) == [CPU]
@@ -71,7 +71,7 @@ def test_first_resource_is_named() -> None:
     ("item", "metric"),
     [
         (node(), None),  # no NodeMetric
-        (node(), node_metric(cpu=None)),  # it says nothing about the node
+        (node(), node_metric(cpu=None)),  # without node usage
         (node(cpu="0"), node_metric(cpu="90")),  # nothing to compare with
     ],
 )
@@ -128,8 +128,8 @@ def test_aggregated_replaces_usage() -> None:
     assert world.reasons(TINY) == [None]
 
 
-def test_silent_aggregation_hides_no_prod_usage() -> None:
-    """An aggregation that lacks a resource says nothing of Prod pods among themselves, whose usage is known."""
+def test_missing_aggregation_hides_no_prod_usage() -> None:
+    """An aggregation without a resource does not affect Prod pods among themselves, which have known usage."""
     plugin = load_aware(
         aggregated=replace(AGGREGATED, score_aggregation_type="p95"),
         prod_usage_thresholds={"cpu": 40},
@@ -144,7 +144,7 @@ def test_silent_aggregation_hides_no_prod_usage() -> None:
 
 
 def test_zero_aggregated_disables() -> None:
-    """All-zero aggregated thresholds switch the filter off; the plain thresholds do not come back."""
+    """All-zero aggregated thresholds switch the filter off; the plain thresholds do not return."""
     plugin = load_aware(aggregated=Aggregated({"cpu": 0}, "p95"))
     assert World(plugin).put(node(), node_metric(cpu="90")).reasons(TINY) == [None]
 
@@ -166,7 +166,7 @@ def test_unreported_window_counts_estimates() -> None:
         ('{"usageThresholds": {"cpu": "90"}}', CPU),
         ('{"usageThresholds": {"cpu": 90}, "aggregatedUsage": {"usageAggregatedDuration": "5"}}', CPU),
         ('{"usageThresholds": {"cpu": 0}}', None),  # off
-        ('{"usageThresholds": {"x.io/y": 1}}', None),  # only names nobody looks at: off
+        ('{"usageThresholds": {"x.io/y": 1}}', None),  # only names without a metric: off
         ('{"usageThresholds": {"cpu": -1}}', CPU),  # below anything
         ("{", CPU),
         ("[]", CPU),
@@ -205,7 +205,7 @@ def test_prod_in_flight_counts_apart() -> None:
     assert world.reasons(pod("second", {"cpu": "2"}, priority=9500)) == [CPU]
 
 
-def test_refusal_is_not_cured_by_eviction() -> None:
+def test_refusal_is_not_resolved_by_eviction() -> None:
     """kube-scheduler must not evict pods because a node is hot."""
     world = World().put(node(), node_metric(cpu="90"))
     verdict = world.plugin.filter(world.request(TINY), world.nodes())
@@ -215,7 +215,7 @@ def test_refusal_is_not_cured_by_eviction() -> None:
     assert not verdict.passes[0]
 
 
-def test_each_node_is_evaluated_by_itself() -> None:
+def test_each_node_is_compared_on_its_own() -> None:
     world = World().put(*(node(name) for name in "abc"), node_metric("b", cpu="90"))
     world.put(node_metric("a", cpu="10"), node_metric("c", memory="99Gi"))
     assert world.reasons(TINY, "a", "b", "c") == [None, CPU, MEMORY]
@@ -224,8 +224,8 @@ def test_each_node_is_evaluated_by_itself() -> None:
 
 @pytest.mark.timeout(30)
 @given(st.integers(0, 100), st.integers(0, 2**53), st.integers(-3, 3))
-def test_ceiling_is_a_sure_pass(limit: int, allocatable: int, beside: int) -> None:
-    """A load that is not above the ceiling passes by its rounded percentage; the next one does not, on usual nodes."""
+def test_load_below_ceiling_passes(limit: int, allocatable: int, beside: int) -> None:
+    """A load not above the ceiling passes by its rounded percentage; the next larger one fails, on usual nodes."""
     most = ceiling(limit, allocatable)
     if not limit or not allocatable:
         assert most == 2**63 - 1
@@ -305,7 +305,7 @@ def test_free_share_is_weighed(arguments: dict[str, object], cpu: str, memory: s
 
 
 def _using(**amounts: str) -> Json:
-    """A report whose usage holds these amounts and no others, as koordlet's without its page-cache collector."""
+    """Return a report with usage of only these amounts, like koordlet's without its page-cache collector."""
     metric = node_metric()
     metric["status"]["nodeMetric"]["nodeUsage"]["resources"] = amounts
     return metric
@@ -320,14 +320,14 @@ P95 = {"5m0s": {"p95": {"cpu": "70"}}}
     [
         # A resource that the node lacks scores 0, and is the worst one for the dominant part: (80 + 0) / 2.
         ({"usage_thresholds": {"x.io/y": 50}, "dominant_resource_weight": 1, **BY_CPU}, node_metric(cpu="20"), 40),
-        ({}, _using(cpu="10"), 0),  # a report that says nothing of memory does not say that none is used
+        ({}, _using(cpu="10"), 0),  # a report without memory does not mean that none is used
         (BY_CPU, _using(cpu="10"), 90),
         ({}, _using(), 0),
         ({"resource_weights": {"cpu": 0}}, _using(cpu="1"), 0),
         ({"aggregated": Aggregated(score_aggregation_type="p95"), **BY_CPU}, node_metric(aggregated=P95), 30),
     ],
 )
-def test_what_is_scored(arguments: Json, metric: Json, score: int) -> None:
+def test_score(arguments: Json, metric: Json, score: int) -> None:
     assert _scores(World(load_aware(**arguments)).put(node(), metric)) == [score]
 
 
@@ -336,7 +336,7 @@ def test_what_is_scored(arguments: Json, metric: Json, score: int) -> None:
     [
         (-180, "1"),  # too old
         (None, "1"),  # never
-        (0, None),  # nothing about the node
+        (0, None),  # without node usage
     ],
 )
 def test_unknown_load_scores_zero(updated: float | None, cpu: str | None) -> None:

@@ -1,4 +1,4 @@
-"""LoadAwareScheduling with usePrediction: nodes are evaluated by what they are predicted to use at most."""
+"""LoadAwareScheduling with usePrediction: the plugin compares nodes by their predicted peak."""
 
 import json
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ PLUGIN = load_aware(use_prediction=True)
 def predicting(
     metric: Json, peak: Mapping[str, str] | None = None, age: float | None = 0, *, ready: bool | None = None
 ) -> Json:
-    """The NodeMetric with a prediction of the node that is this old. [s]"""
+    """Return the NodeMetric with a prediction of the node that is this old. [s]"""
     classes: list[Json] = [{"name": "prod", "peak": {"cpu": "99"}}, {"name": "node", "peak": dict(peak or {})}]
     prediction = {"classes": classes} | ({} if age is None else {"time": at(-age)})
     status = {**metric["status"], "prediction": prediction}
@@ -63,7 +63,7 @@ PEAKS = {"cpu": "70", "memory": "20Gi"}
         (predicting(node_metric(cpu="10", updated=-180), PEAKS), "node(s) nodeMetric expired"),  # the report's own age
     ],
 )
-def test_peak_stands_for_usage(metric: Json, reason: str | None) -> None:
+def test_peak_replaces_usage(metric: Json, reason: str | None) -> None:
     assert World(PLUGIN).put(node(), metric).reasons(TINY) == [reason]
 
 
@@ -71,21 +71,21 @@ def test_without_the_argument_peaks_do_not_count() -> None:
     assert World().put(node(), predicting(IDLE, PEAKS)).reasons(TINY) == [None]
 
 
-def test_score_goes_by_the_peak() -> None:
+def test_score_uses_the_peak() -> None:
     world = World(PLUGIN).put(*(node(name) for name in "abc"))
     world.put(
         predicting(node_metric("a", cpu="10"), {"cpu": "60"}), predicting(node_metric("b", cpu="10"), {"cpu": "20"})
     )
     world.put(node_metric("c", cpu="10"))
-    # (39 + 89) // 2, (79 + 89) // 2, (89 + 89) // 2: memory is as measured
+    # (39 + 89) // 2, (79 + 89) // 2, (89 + 89) // 2: memory uses the measured value
     assert world.scores(TINY, "a", "b", "c") == [64, 84, 89]
 
 
 @pytest.mark.parametrize(
     ("reported", "scheduled", "reason"),
     [
-        (False, -3600, PREDICTED_CPU),  # 60 and 6: the agent has not told of the pod
-        (True, -3600, None),  # it has: the peak has the pod in it
+        (False, -3600, PREDICTED_CPU),  # 60 and 6: the agent has not reported the pod
+        (True, -3600, None),  # it has: the peak includes the pod
         (True, -10, None),  # also when it is recent: the peak counts a new pod at its request
     ],
 )
@@ -103,7 +103,7 @@ def test_pods_in_flight_are_added() -> None:
     assert (world.reasons(TINY), world.scores(TINY)) == ([PREDICTED_CPU], [(33 + 89) // 2])
 
 
-def test_prod_thresholds_go_by_usage() -> None:
+def test_prod_thresholds_use_usage() -> None:
     plugin = load_aware(use_prediction=True, prod_usage_thresholds={"cpu": 40})
     world = World(plugin).put(node(), predicting(IDLE, PEAKS))
     assert world.reasons(pod("incoming", {"cpu": "1"}, priority=9500)) == [None]
@@ -118,16 +118,16 @@ def test_annotated_aggregate_wins() -> None:
     assert world.scores(TINY) == [(29 + 79) // 2]
 
 
-# What it says
+# The explanation
 
 
-def _told(world: World, item: Json) -> Mapping[str, Any]:
+def _explanation(world: World, item: Json) -> Mapping[str, Any]:
     return world.plugin.explain(world.request(item), world.nodes())[0]
 
 
 def test_explanation_has_the_numbers() -> None:
     world = World().put(node(cpu="32", memory="128Gi"), node_metric(cpu="24", memory="32Gi", updated=-7))
-    texts = _told(world, pod("incoming", {"cpu": "900m", "memory": "1Gi"}))
+    texts = _explanation(world, pod("incoming", {"cpu": "900m", "memory": "1Gi"}))
     assert texts["cpu"] == {
         "allocatableMilli": 32_000,
         "inUseMilli": 24_000,
@@ -154,7 +154,7 @@ def test_explanation_has_the_numbers() -> None:
     ],
 )
 def test_binding_limit_is_named(plugin: Any, metric: Json, binding: str) -> None:  # noqa: ANN401 - the plugin
-    assert _told(World(plugin).put(node(), metric), TINY)["binding"].startswith(binding)
+    assert _explanation(World(plugin).put(node(), metric), TINY)["binding"].startswith(binding)
 
 
 @pytest.mark.parametrize(
@@ -165,19 +165,19 @@ def test_binding_limit_is_named(plugin: Any, metric: Json, binding: str) -> None
         (predicting(IDLE, PEAKS, age=1000), "the prediction is older than predictionExpirationSeconds (900)"),
     ],
 )
-def test_fall_back_is_told(metric: Json, note: str) -> None:
-    texts = _told(World(PLUGIN).put(node(), metric), TINY)
+def test_fall_back_is_explained(metric: Json, note: str) -> None:
+    texts = _explanation(World(PLUGIN).put(node(), metric), TINY)
     assert texts["compares"] == "nodeUsage"
     assert [line for line in texts["notes"] if line.startswith(note)]
 
 
 def test_passing_node_has_no_binding() -> None:
-    texts = _told(World().put(node(), IDLE), TINY)
+    texts = _explanation(World().put(node(), IDLE), TINY)
     assert "binding" not in texts
     assert "notes" not in texts
     daemon = pod("incoming")
     daemon["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "d"}]
-    texts = _told(World().put(node(), node_metric(cpu="99")), daemon)
+    texts = _explanation(World().put(node(), node_metric(cpu="99")), daemon)
     assert "binding" not in texts
     assert texts["notes"] == ["pods of a DaemonSet are not refused"]
-    assert "no NodeMetric" in _told(World().put(node()), TINY)["notes"][0]
+    assert "no NodeMetric" in _explanation(World().put(node()), TINY)["notes"][0]

@@ -1,4 +1,4 @@
-"""What LowRiskOverCommitment makes of pods, limits and load."""
+"""LowRiskOverCommitment's view of pods, limits and load."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -74,23 +74,23 @@ BEST_EFFORT = pod("best-effort")
 
 
 @pytest.mark.parametrize(
-    ("weight", "bound", "asked", "score"),
+    ("weight", "bound", "incoming", "score"),
     [
-        (0.5, guaranteed("a", "2", "2Gi"), guaranteed("new", "1", "1Gi"), 100),  # nothing is known of its load
-        # With limits of 7 cores and requests of 2 on 4 cores, 3 of 5 cores beyond are not there: 100 (1 - 0.5 * 0.6).
+        (0.5, guaranteed("a", "2", "2Gi"), guaranteed("new", "1", "1Gi"), 100),  # its load is unknown
+        # With limits of 7 cores and requests of 2 on 4 cores, 3 of 5 cores beyond do not exist: 100 (1 - 0.5 * 0.6).
         (0.5, burstable("a", ("1", "6")), guaranteed("new", "1", "1Gi"), 70),
-        # The worse resource decides: memory, of which 6 of 7 GiB that may be used beyond requests are missing.
+        # The worse resource decides: memory, with 6 of 7 GiB beyond requests missing.
         (1.0, burstable("a", ("1", "4"), ("1Gi", "7Gi")), burstable("new", ("1", "1"), ("6Gi", "7Gi")), 14),
         (0.5, BEST_EFFORT, pod("new", {"cpu": "4", "memory": "8Gi"}), 100),  # a limit is no less than the request
         (1.0, burstable("a", ("3", "4")), burstable("new", ("500m", "3500m")), 13),  # 12.5: halves round up, as in Go
     ],
 )
-def test_limits_beyond_the_node_are_a_risk(weight: float, bound: Json, asked: Json, score: int) -> None:
-    assert Overcommitted(risk_limit_weight=weight).put(bound).score(asked) == score
+def test_limits_beyond_the_node_are_a_risk(weight: float, bound: Json, incoming: Json, score: int) -> None:
+    assert Overcommitted(risk_limit_weight=weight).put(bound).score(incoming) == score
 
 
 def test_nodes_are_ranked_by_their_limits() -> None:
-    """Of two nodes with the same requests, the one with lower limits is better: story 1 of the design text."""
+    """With the same requests, the node with lower limits is better: story 1 of the design text."""
     world = Overcommitted()
     world.cache.put_node(node("m", "4", "8Gi"))
     world.put(burstable("a", ("1", "4"))).put(burstable("b", ("1", "6")), on="m")
@@ -101,7 +101,7 @@ def test_nodes_are_ranked_by_their_limits() -> None:
 
 
 def test_load_beyond_requests_is_a_risk() -> None:
-    """A node that uses more than was requested of it is at risk, whatever its limits: story 2 of the design text."""
+    """A node with usage beyond its requests is at risk, whatever its limits: story 2 of the design text."""
     world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "4")))
     assert world.read(n=percents((20, 0), (5, 0))).score() == 83
     assert world.read(n=percents((90, 0), (5, 0))).score() == 33
@@ -122,7 +122,7 @@ def test_smoothing_is_undone_for_smoothed_readings() -> None:
 
 
 def test_reports_are_not_smoothed() -> None:
-    """What nodes report are deviations of samples: the smoothing window says nothing of them."""
+    """Nodes report deviations of samples: the smoothing window does not apply to them."""
     world = Overcommitted(smoothing_window_size=9).put(burstable("a", ("2", "4")))
     statistics = {"avg": {"cpu": "1600m", "memory": "0"}, "stdev": {"cpu": "200m", "memory": "0"}}
     world.cache.put_node_metric(reported(m30=statistics))
@@ -135,7 +135,7 @@ def test_load_of_a_request_is_the_pods_own() -> None:
     assert world.score(guaranteed("new", "1m", "1Mi")) == world.score(guaranteed("new", "4", "8Gi")) == 50
 
 
-def test_node_without_anything_scores_nothing_odd() -> None:
+def test_empty_node_has_a_valid_score() -> None:
     world = Overcommitted(watcher_address=WATCHED)
     world.cache.put_node(node("n", "0", "0"))
     assert world.read(n=percents((50, 10), (50, 10))).score() == 50
@@ -152,7 +152,7 @@ def test_node_without_anything_scores_nothing_odd() -> None:
         ({}, percents((90, 0)), 0, 33),
         ({}, percents((90, 0)), 299, 33),
         ({}, percents((90, 0)), 300, 83),  # stale
-        ({"metric_expiration_seconds": 0}, percents((90, 0)), 10**6, 33),  # they last for ever
+        ({"metric_expiration_seconds": 0}, percents((90, 0)), 10**6, 33),  # they never expire
         ({"parity": True}, None, 0, 0),  # as upstream
         ({"parity": True}, percents(), 0, 83),
         ({"parity": True}, percents((90, 0)), 10**6, 33),
@@ -194,7 +194,7 @@ def _cores(cpu: str) -> Json:
             {"m5": {"avg": _cores("1"), "stdev": _cores("1m")}, "m30": {"avg": _cores("2"), "stdev": _cores("400m")}},
             (50, 10),
         ),
-        (300, {"m5": {"avg": _cores("1")}, "m30": {"avg": _cores("3")}}, (25, 0)),  # that of the arguments
+        (300, {"m5": {"avg": _cores("1")}, "m30": {"avg": _cores("3")}}, (25, 0)),  # the type of the arguments
         (60, {"m5": {"avg": _cores("1")}}, None),
         (0, {"m30": {"avg": _cores("2")}, "m5": {"stdev": _cores("2")}}, (50, 0)),
         (0, {"m5": {"avg": _cores("2")}, "m30": {"stdev": _cores("2")}}, (50, 0)),
@@ -234,7 +234,7 @@ def test_best_effort_pods_may_fill_the_node() -> None:
     assert world.score(pod("new")) == world.score() == 50
 
 
-def test_best_effort_pods_may_use_what_nobody_limits() -> None:
+def test_best_effort_pods_use_unlimited_capacity() -> None:
     world = Overcommitted(best_effort_may_fill_node=True).put(burstable("a", ("1", "2")))
     assert world.explain()["cpu"]["limitMilli"] == 3000
     assert world.put(BEST_EFFORT).explain()["cpu"]["limitMilli"] == 4000
@@ -248,7 +248,7 @@ def test_rule_leaves_higher_limits_alone() -> None:
 
 @pytest.mark.parametrize("fills", [False, True])
 def test_pods_in_flight_count_as_bound(fills: bool) -> None:  # noqa: FBT001
-    """A pod in flight weighs in the limits' risk what it weighs once it is bound; in the load's risk not yet."""
+    """A pod in flight counts in the limits' risk like a bound pod, but not in the load's risk."""
     for coming in (burstable("coming", ("1", "4")), BEST_EFFORT):
         flying = Overcommitted(watcher_address=WATCHED, best_effort_may_fill_node=fills)
         flying.put(burstable("a", ("1", "3"))).read(n=percents((60, 10), (30, 10)))
@@ -262,7 +262,7 @@ def test_pods_in_flight_count_as_bound(fills: bool) -> None:  # noqa: FBT001
             assert flown["loadRisk"] == before[resource]["loadRisk"]
 
 
-def test_bound_pods_that_leave_are_gone() -> None:
+def test_deleted_pods_do_not_count() -> None:
     world = Overcommitted().put(burstable("a", ("1", "6")))
     assert world.score() == 70
     world.cache.delete_pod("uid-a")
@@ -279,7 +279,7 @@ def test_sums_do_not_overflow() -> None:
     assert world.explain()["memory"]["limitBytes"] == 1100 * 2**50 + 2**30
 
 
-# What it tells
+# The explanation
 
 
 def test_numbers_are_explained() -> None:
@@ -299,7 +299,7 @@ def test_numbers_are_explained() -> None:
     assert texts["memory"]["capacityBytes"] == 8 * 2**30
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_unknown_values_are_not_explained() -> None:
     texts = Overcommitted().explain(BEST_EFFORT)
     assert (texts["metrics"], texts["ageSeconds"], texts["cpu"]["averagePercent"]) == ("missing", None, None)
     assert texts["cpu"]["requestMilli"] == 0

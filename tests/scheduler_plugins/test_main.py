@@ -1,4 +1,4 @@
-"""Starting and stopping the extender."""
+"""Start and stop of the extender."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ KUBECONFIG = {
     "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
     "users": [{"name": "u", "user": {}}],
 }
-"""Nobody listens there."""
+"""An address without a server."""
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], arguments: li
 
 
 @pytest.mark.parametrize("flag", ["--listen", "--metrics-listen"])
-def test_port_in_use_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str, flag: str) -> None:
+def test_port_in_use_is_reported(capsys: pytest.CaptureFixture[str], kubeconfig: str, flag: str) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -66,7 +66,7 @@ def test_port_in_use_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str
         assert texts[0].startswith(f"headroom-scheduler: Cannot listen on --metrics-listen {address}: ")
 
 
-def test_unusable_certificate_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str, tmp_path: Path) -> None:
+def test_invalid_certificate_is_reported(capsys: pytest.CaptureFixture[str], kubeconfig: str, tmp_path: Path) -> None:
     path = tmp_path / "tls.crt"
     flags = ["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"]
     for _ in ("missing", "no certificate"):

@@ -1,4 +1,4 @@
-"""MidResources: which nodes Mid pods are kept from."""
+"""MidResources: the nodes that reject Mid pods."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,13 +14,13 @@ from scheduler_plugins.snapshot.estimate import LoadRules
 from tests.scheduler_plugins.objects import NOW, Json, at, condition, node, node_metric, pod
 
 MID = pod("mid", priority=7500)
-REQUESTING = pod("asks", {names.MID_CPU: "500"}, priority=9500)
+REQUESTING = pod("requests", {names.MID_CPU: "500"}, priority=9500)
 
 
 def reporting(
     updated: float | None = -10, predicted: float | None = -10, *, deficit: bool | None = False, other: bool = False
 ) -> Json:
-    """A NodeMetric with these times, in seconds after NOW; `other`: of an agent without `status.prediction`."""
+    """Return a NodeMetric with these times, in seconds after NOW; `other`: of an agent without `status.prediction`."""
     metric = node_metric(updated=updated)
     if not other:
         metric["status"]["prediction"] = {} if predicted is None else {"time": at(predicted)}
@@ -49,7 +49,7 @@ def _reason(plugin: MidResources, item: Json, metric: Json | None) -> str | None
     [
         (reporting(), None),
         (reporting(deficit=True), DEFICIT),
-        (reporting(deficit=None), None),  # the manager has not looked yet
+        (reporting(deficit=None), None),  # the manager has not computed it yet
         (reporting(predicted=-900), None),  # exactly that old still counts, as for the manager
         (reporting(predicted=-901), STALE),
         (reporting(updated=-901), STALE),  # fast reports go on while full ones do not
@@ -59,7 +59,7 @@ def _reason(plugin: MidResources, item: Json, metric: Json | None) -> str | None
         (None, ABSENT),  # no NodeMetric
         (reporting(other=True), None),  # Koordinator's agent predicts with each report
         (reporting(updated=-901, other=True), STALE),
-        (reporting(predicted=-901, deficit=True), DEFICIT),  # the deficit is what a person has to look at
+        (reporting(predicted=-901, deficit=True), DEFICIT),  # the deficit needs an operator
     ],
 )
 def test_nodes_are_refused(metric: Json | None, reason: str | None) -> None:
@@ -70,7 +70,7 @@ def test_nodes_are_refused(metric: Json | None, reason: str | None) -> None:
     ("item", "refused"),
     [
         (MID, True),
-        (REQUESTING, True),  # Mid by what it requests, whatever its priority
+        (REQUESTING, True),  # Mid by its requests, whatever its priority
         (pod(priority=9500), False),
         (pod(priority=5500), False),
         (pod(), False),
@@ -90,13 +90,13 @@ def test_age_can_be_set(seconds: int, age: float | None, reason: str | None) -> 
     assert _reason(plugin, MID, {**metric, "status": metric["status"] | reporting(deficit=True)["status"]}) == DEFICIT
 
 
-def test_eviction_is_no_cure() -> None:
+def test_eviction_resolves_no_refusal() -> None:
     verdict, _ = _verdict(MidResources(), MID, reporting(deficit=True), reporting(predicted=-999), None)
     refusals = [verdict.refusal(row) for row in range(3)]
     assert [refusal and refusal.eviction_helps for refusal in refusals] == [False, False, False]
 
 
-def test_explanation_names_what_binds() -> None:
+def test_explanation_names_binding_limit() -> None:
     _, texts = _verdict(MidResources(), MID, reporting(), reporting(deficit=True), reporting(predicted=-1000), None)
     assert texts[0] == {"midPod": True, "deficit": False, "predictionAgeSeconds": 10.0}
     assert (texts[1]["deficit"], "MidDeficit" in texts[1]["binding"]) == (True, True)

@@ -119,7 +119,7 @@ def test_allocatable_changes_are_followed() -> None:
     ],
 )
 def test_which_resources_count(resource: str, known: bool) -> None:  # noqa: FBT001
-    """Resources that kube-scheduler keeps count; the weight of another one only divides."""
+    """Resources that kube-scheduler tracks count; the weight of another one only divides."""
     assert counts(resource) is known
     arguments = {"mode": "Most", "resources": [{"name": resource, "weight": 3}, {"name": "memory", "weight": 1}]}
     raw = _scores(arguments, _node("a", {resource: "8", "memory": "8"}))[0]["raw"]
@@ -133,7 +133,7 @@ def test_nothing_overflows() -> None:
         _node("none", {}),
         _node("half", {"memory": str(2**62), "ephemeral-storage": str(2**62)}),
         _node("all", {"memory": "9223372036854775807", "ephemeral-storage": "8Ei"}),
-        _node("odd", {"memory": str(2**53 + 1), "ephemeral-storage": str(2**53 + 1)}),
+        _node("uneven", {"memory": str(2**53 + 1), "ephemeral-storage": str(2**53 + 1)}),
     ]
     for mode, sign in (("Most", 1), ("Least", -1)):
         result = _scores({"mode": mode, "resources": weights}, *nodes)
@@ -149,7 +149,7 @@ def test_wide_spans_are_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected_problems"),
     [
         ({"mode": "least"}, ['mode: Invalid value: "least": invalid support ModeType: must be Least or Most']),
         (
@@ -165,10 +165,10 @@ def test_wide_spans_are_exact() -> None:
         ({}, []),
     ],
 )
-def test_bad_values_are_told(arguments: Any, told: list[str]) -> None:  # noqa: ANN401
+def test_invalid_values_are_reported(arguments: Any, expected_problems: list[str]) -> None:  # noqa: ANN401
     result = [f"{problem.field}: {problem.message}" for problem in _plugin(arguments).defaulted().problems()]
-    assert len(result) == len(told)
-    assert all(text.startswith(expected) for text, expected in zip(result, told, strict=True))
+    assert len(result) == len(expected_problems)
+    assert all(text.startswith(expected) for text, expected in zip(result, expected_problems, strict=True))
 
 
 def test_explains_means() -> None:

@@ -1,6 +1,6 @@
-"""The extender beside the real kube-scheduler, on kwok nodes whose NodeMetrics are written by hand.
+"""The extender beside the real kube-scheduler, on kwok nodes with NodeMetrics written by the test.
 
-It is asked in each way that a kube-scheduler can be configured: over HTTP and TLS, and by some of its verbs alone.
+kube-scheduler calls it in each possible configuration: over HTTP and TLS, and by a subset of its verbs.
 """
 
 import ssl
@@ -38,7 +38,7 @@ def _configuration(name: str, url: str, pki: Pki, *removed: str) -> Json:
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """Twelve nodes of 32 cores; one of three extenders wants to see certificates, and three kube-schedulers ask it."""
+    """Twelve nodes of 32 cores; one of three extenders requires certificates, and three kube-schedulers call them."""
     pki = Pki(cluster.dir / "wiring-pki")
     pair, probe = pki.server("extender", ["127.0.0.1"]), pki.client("probe", "probe")
     context = ssl.create_default_context(cafile=pki.ca)
@@ -67,7 +67,7 @@ def test_hot_node_is_refused(stage: Stage, scheduler: str) -> None:
     stage.create(stage.pod(name, scheduler, selector={HOSTNAME: hot}))
     stage.refused(name, HOT)
     stage.settle({})
-    # kube-scheduler does not watch NodeMetrics: any change of the pod makes it look again.
+    # kube-scheduler does not watch NodeMetrics: any change of the pod requeues it.
     stage.cluster.api.merge(f"{stage.path}/{name}", {"metadata": {"labels": {"look": "again"}}})
     assert stage.placed(name) == [hot]
 
@@ -88,8 +88,8 @@ def _prefer(nodes: dict[str, int]) -> Json:
 
 
 @pytest.mark.parametrize(("weight", "cooler"), [(79, False), (81, True)])
-def test_weights_mean_what_they_say(stage: Stage, weight: int, cooler: bool) -> None:  # noqa: FBT001 - a parameter
-    """In weighted mode our 0 to 100 counts ten times, like that of a plugin of weight 1 whose weight is ten times that.
+def test_weights_apply(stage: Stage, weight: int, cooler: bool) -> None:  # noqa: FBT001 - a parameter
+    """In weighted mode the extender's 0 to 100 counts ten times, like a plugin of weight 1 with ten times that weight.
 
     The cool node is 93 - 53 = 40 points better by load: 40 * 10. By affinity the warm one is better: it has 100 points,
     the cool one as many as its weight, each counts 20, so the tie is at (100 - 80) * 20.
@@ -103,7 +103,7 @@ def test_weights_mean_what_they_say(stage: Stage, weight: int, cooler: bool) -> 
 
 @pytest.mark.parametrize("scheduler", [OVER_TLS, SCORES])
 def test_burst_does_not_pile_up(stage: Stage, scheduler: str) -> None:
-    """Sixty pods at once do not all go to the coldest node, though reports stay the same and nothing else scores."""
+    """Sixty pods at once spread beyond the coldest node, though reports stay the same and no other plugin scores."""
     stage.clear()
     coldest = stage.nodes[5]
     stage.settle({coldest: 1}, otherwise=6)
@@ -116,11 +116,11 @@ def test_burst_does_not_pile_up(stage: Stage, scheduler: str) -> None:
 
 @pytest.mark.parametrize("scheduler", [OVER_TLS, WITHOUT])
 def test_no_victims_on_hot_nodes(stage: Stage, scheduler: str) -> None:
-    """Pods are evicted where that makes room, not from a node that stays too hot; without our preempt verb they are."""
+    """Pods are evicted only where the pod fits then, not on a node that stays hot, unlike without the preempt verb."""
     stage.clear()
     hot, cool = stage.nodes[0], stage.nodes[1]
     stage.settle({hot: 30, cool: 2})
-    # By itself kube-scheduler evicts where the victim matters least: on the hot node.
+    # By itself kube-scheduler evicts the least important victim: on the hot node.
     for node, priority in ((hot, "wiring-lowest"), (cool, "wiring-low")):
         stage.create(stage.pod(f"victim-{node}", cpu="20", node=node, priorityClassName=priority))
     stage.seen()
@@ -130,7 +130,7 @@ def test_no_victims_on_hot_nodes(stage: Stage, scheduler: str) -> None:
         assert f"victim-{hot}" in stage.where()
     else:
         stage.create(preemptor)
-        until(lambda: f"victim-{hot}" not in stage.where(), "an eviction that helps nobody")
+        until(lambda: f"victim-{hot}" not in stage.where(), "a useless eviction")
 
 
 def test_killed_extender_is_ignored(stage: Stage) -> None:
@@ -147,8 +147,8 @@ def test_killed_extender_is_ignored(stage: Stage) -> None:
     stage.refused("heeded", HOT)
 
 
-def test_outage_is_survived(stage: Stage) -> None:
-    """While the API server is away the extender answers from what it knows; afterwards it follows the cluster again."""
+def test_api_server_outage(stage: Stage) -> None:
+    """During an outage of the API server the extender uses its cache; afterwards it follows the cluster again."""
     hot, other = stage.nodes[2], stage.nodes[3]
     stage.settle({hot: 30})
     extender = stage.extenders[0]

@@ -21,9 +21,9 @@ NODES, GPUS = 10, 8
 PODS, FEW = 200, 80
 SCHEDULERS = ("burst-one", "burst-two")
 MIN, MAX = {"burst-a": 12, "burst-b": 23}, {"burst-a": 17, "burst-b": 30}
-"""Both max together are more than both min: either bound is reached. [GPUs]"""
+"""The sum of max exceeds the sum of min: the pods reach either bound. [GPUs]"""
 TOTAL = sum(MIN.values())
-SLOW = 2  # how many requests a kube-scheduler may make a second whose bindings are to wait
+SLOW = 2  # requests per second of a kube-scheduler with delayed bindings
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +86,11 @@ def burst(processes: list[Process], namespaces: list[Team], pods: int = PODS) ->
 
 
 def test_burst_stays_within_quotas(stage: Stage, pair: list[Team]) -> None:
-    """Of 200 pods that two kube-schedulers place at once, as many are bound as quotas allow, and at no moment more."""
+    """Two kube-schedulers bind as many of 200 pods as quotas allow, and never more."""
     with scheduled(stage) as (_, processes), Observed.watching(stage, *pair) as observed:
         burst(processes, pair)
         until(lambda: sum(observed.used.values()) == TOTAL, lambda: f"all GPUs that are allowed in use: {observed}")
-        # What becomes free is used again, by whoever comes first, and no more than that.
+        # The next pods use exactly the freed resources.
         for turn in range(3):
             before = observed.bindings
             for team in pair:
@@ -116,12 +116,12 @@ def refused(namespaces: list[Team]) -> bool:
 
 @pytest.mark.long
 def test_killed_extender_keeps_quotas(stage: Stage, pair: list[Team]) -> None:
-    """The extender is killed, and back before the pods are bound that it answered for: not one is bound too many."""
+    """The extender is killed and restarts before its admitted pods are bound: no binding exceeds a quota."""
     with scheduled(stage, slow=True) as (extender, processes), Observed.watching(stage, *pair) as observed:
         burst(processes, pair, FEW)
         until(lambda: observed.bindings, "a pod being bound")
         extender.kill()
-        assert sum(observed.used.values()) < TOTAL  # others are on their way: to bind all of them takes nine seconds
+        assert sum(observed.used.values()) < TOTAL  # others are in flight: their bindings take nine seconds
         extender.restart()
         until(lambda: sum(observed.used.values()) == TOTAL, lambda: f"all GPUs that are allowed in use: {observed}")
         until(lambda: refused(pair), "all others being refused")
@@ -131,9 +131,9 @@ def test_killed_extender_keeps_quotas(stage: Stage, pair: list[Team]) -> None:
 
 
 def test_restart_with_a_backlog_blocks_for_seconds(stage: Stage, pair: list[Team]) -> None:
-    """After a restart the backlog of a namespace whose max is all that is guaranteed keeps no other one waiting long.
+    """After a restart a namespace with a backlog and a max equal to the guarantee delays others only briefly.
 
-    Until kube-scheduler has written that it refused the other's pod, every pod of the backlog may be on its way.
+    Until kube-scheduler has written the refusal of the other's pod, every pod of the backlog may be in flight.
     """
     large, other = pair
     nowhere = {"pool": "there-is-none"}

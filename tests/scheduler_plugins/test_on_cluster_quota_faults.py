@@ -1,4 +1,4 @@
-"""Giving back on the real kube-scheduler when programs are killed, or the leader changes, in the middle of it."""
+"""Reclaim on the real kube-scheduler when processes are killed, or the leader changes, in the middle of it."""
 
 import json
 import signal
@@ -23,11 +23,11 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 NODES, GPUS = 4, 4
 HALF = NODES * GPUS // 2
-WANTED = 2  # GPUs of the pod that room is made for: as many pods have to leave
+WANTED = 2  # GPUs of the preemptor: the number of victims
 SCHEDULER = "problem"
 PLUGIN = {**CAPACITY_SCHEDULING, "args": {"maxMissing": "infinite", "reclaim": {"schedulerNames": [SCHEDULER]}}}
 FAULTY = "tests.scheduler_plugins.faulty"
-LINGER = "headroom.sh/test"  # finalizer of pods that are to be terminating until the test lets them go
+LINGER = "headroom.sh/test"  # finalizer of pods that stay terminating until the test removes it
 HELD, EVICTED, TERMINATING, GONE = "held", "evicted", "terminating", "gone"
 DIES = {HELD: [DIES_HELD], EVICTED: [DIES_EVICTED]}
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
@@ -50,7 +50,7 @@ def quotas(stage: Stage) -> Iterator[list[Team]]:
 @dataclass
 class Scene:
     stage: Stage
-    name: str  # begins the names of all pods
+    name: str  # prefix of all pod names
     lender: Team
     borrower: Team
     extender: Extender
@@ -79,35 +79,35 @@ class Scene:
     def reach(self, moment: str) -> Json:
         if moment in DIES:
             until(lambda: not self.extender.process.running, f"the extender dying when {moment}")
-            assert len(self.leaving()) == (moment == EVICTED)
+            assert len(self.terminating()) == (moment == EVICTED)
         else:
-            until(lambda: len(self.leaving()) == WANTED, "all victims leaving")
+            until(lambda: len(self.terminating()) == WANTED, "all victims terminating")
         if moment == GONE:
             self.process.signal(signal.SIGSTOP)
-            self.let_go()
-            until(lambda: not self.leaving() and len(self.seen.gone) == WANTED, "all victims being gone")
+            self.remove_finalizers()
+            until(lambda: not self.terminating() and len(self.seen.gone) == WANTED, "all victims being deleted")
         assert self.claimant not in self.lender.bound()
         annotations = self.lender.read()[self.claimant]["metadata"]["annotations"]
         hold: Json = json.loads(annotations[ANNOTATION_RECLAIM_HOLD])
         return hold
 
-    def leaving(self) -> list[str]:
+    def terminating(self) -> list[str]:
         return [name for name, pod in self.borrower.read().items() if pod["metadata"].get("deletionTimestamp")]
 
-    def let_go(self) -> None:
+    def remove_finalizers(self) -> None:
         for team in (self.borrower, self.lender):
             for name, pod in team.read().items():
                 if pod["metadata"].get("finalizers"):
                     self.stage.cluster.api.merge(f"{team.path}/{name}", {"metadata": {"finalizers": None}})
 
     def finish(self, extender: Extender, hold: Json) -> None:
-        """Wait until the claimant is bound. Only those of its hold left, once, and no other pod got their room."""
+        """Wait until the claimant is bound. Only the victims end, once, and no other pod gets their resources."""
         if hold["victims"] and not set(hold["victims"]) <= self.seen.gone:
-            until(lambda: len(self.leaving()) == WANTED, "all victims leaving")
-            extender.looked_again()
-            self.let_go()
+            until(lambda: len(self.terminating()) == WANTED, "all victims terminating")
+            extender.wait_for_rounds()
+            self.remove_finalizers()
         until(lambda: self.claimant in self.lender.bound(), "the claimant being bound")
-        extender.looked_again()
+        extender.wait_for_rounds()
         assert self.lender.bound()[self.claimant] == hold["node"]
         assert len(hold["victims"]) == WANTED
         until(lambda: set(self.seen.deleted) == set(hold["victims"]), lambda: f"{hold} alone: {self.seen.deleted}")
@@ -140,7 +140,7 @@ def scene(stage: Stage, quotas: list[Team], name: str, flags: Sequence[str]) -> 
             stage.schedulers.pop(SCHEDULER).stop()
             extender.process.stop()
             stage.extenders.remove(extender)
-            result.let_go()
+            result.remove_finalizers()
             for team in quotas:
                 team.clear()
             stage.clear()
@@ -149,14 +149,14 @@ def scene(stage: Stage, quotas: list[Team], name: str, flags: Sequence[str]) -> 
 def serve(stage: Stage, extender: Extender) -> None:
     if SCHEDULER in stage.schedulers:
         stage.schedulers.pop(SCHEDULER).stop()
-    asking = configuration("shortlist", SCHEDULER, extender.url)
-    asking["extenders"][0]["ignorable"] = False
-    stage.add_scheduler(SCHEDULER, asking)
+    scheduler_configuration = configuration("shortlist", SCHEDULER, extender.url)
+    scheduler_configuration["extenders"][0]["ignorable"] = False
+    stage.add_scheduler(SCHEDULER, scheduler_configuration)
 
 
 @pytest.mark.parametrize("moment", [HELD, EVICTED, TERMINATING, GONE])
-def test_killed_extender_goes_on(stage: Stage, quotas: list[Team], moment: str) -> None:
-    """Killed between a hold and the binding, the extender goes on: nobody leaves twice, the room is not lost."""
+def test_killed_extender_continues(stage: Stage, quotas: list[Team], moment: str) -> None:
+    """Killed between a hold and the binding, the extender continues: no pod is evicted twice, no resources are lost."""
     with scene(stage, quotas, f"killed-{moment}", DIES.get(moment, [])) as inputs:
         inputs.nomination()
         hold = inputs.reach(moment)
@@ -194,8 +194,8 @@ def lease(stage: Stage) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize("moment", [EVICTED, GONE])
-def test_next_leader_goes_on(stage: Stage, quotas: list[Team], moment: str) -> None:
-    """The leader dies, or leads no more, between a hold and the binding: the next one goes on, nobody leaves twice."""
+def test_next_leader_continues(stage: Stage, quotas: list[Team], moment: str) -> None:
+    """The leader dies or loses the Lease between a hold and the binding: the next one evicts no other pod."""
     named = f"--leader-lease={stage.name}/{SCHEDULER}"
     flags = [named, "--leader-identity=one", *DIES.get(moment, [])]
     with lease(stage) as leading, scene(stage, quotas, f"next-{moment}", flags) as inputs:

@@ -1,7 +1,7 @@
-"""The user stories of capacity scheduling on the real kube-scheduler, step by step, each step with all that it names.
+"""The user stories of capacity scheduling on the real kube-scheduler, step by step, with the results of each step.
 
-After the design text: story 1 and story 2. After each step: who runs, who is pending, who was evicted, and what each
-quota has used, both by the pods and by the quotas' status.
+They follow the design text: story 1 and story 2. Each step checks the running, pending and evicted pods, and each
+quota's usage, both by the pods and by the quotas' status.
 """
 
 import time
@@ -44,7 +44,7 @@ def standing(used: int, runs: str = "", waits: str = "") -> tuple[int, int, set[
     return used, used, set(runs.split()), set(waits.split())
 
 
-def _stands(team: Team) -> tuple[int, int, set[str], set[str]]:
+def _state(team: Team) -> tuple[int, int, set[str], set[str]]:
     pods = team.read()
     bound = {name: pod for name, pod in pods.items() if pod["spec"].get("nodeName")}
     alive = {name: pod for name, pod in pods.items() if "deletionTimestamp" not in pod["metadata"]}
@@ -70,15 +70,15 @@ class Scene:
         observed: Json = {}
 
         def there() -> bool:
-            observed.update({name: _stands(self.teams[name]) for name in wanted})
+            observed.update({name: _state(self.teams[name]) for name in wanted})
             return observed == wanted
 
         until(there, lambda: f"{wanted} instead of {observed}; evicted: {self.evicted()}")
 
     def stay(self, **wanted: tuple[int, int, set[str], set[str]]) -> None:
-        """See that teams have this, and still have it when kube-scheduler and the controller have looked again."""
+        """Check that teams have these pods, and keep them over further rounds of kube-scheduler and the controller."""
         self.reach(**wanted)
-        self.stage.extenders[0].looked_again()
+        self.stage.extenders[0].wait_for_rounds()
         self.reach(**wanted)
 
     def evicted(self) -> list[str]:
@@ -91,10 +91,10 @@ class Scene:
                 result.append(about["name"])
         return result
 
-    def lost(self, *names: str) -> None:
+    def expect_evicted(self, *names: str) -> None:
         until(lambda: self.evicted() == list(names), lambda: f"{names} evicted: {self.evicted()}")
 
-    def told(self, team: str, name: str, *words: str) -> None:
+    def has_event(self, team: str, name: str, *words: str) -> None:
         def notes() -> list[str]:
             path = f"/apis/events.k8s.io/v1/namespaces/{self.teams[team].name}/events"
             about = [
@@ -109,7 +109,7 @@ class Scene:
 
 
 def test_first_story(stage: Stage) -> None:
-    """Story 1: user A borrows two GPUs of B's, B takes them back from one pod, and nothing above min is to be had."""
+    """Story 1: user A borrows two GPUs of B's, B reclaims them from one pod, and pods above min stay pending."""
     with teams(stage, {"first-a": (4, 6), "first-b": (6, 8)}) as made:
         gpus = Scene(stage, dict(zip("ab", made.values(), strict=True)))
         gpus.submit("a", "a-1", 2)
@@ -119,31 +119,31 @@ def test_first_story(stage: Stage) -> None:
         gpus.submit("a", "a-2", 2)
         gpus.reach(a=standing(4, "a-1 a-2"), b=standing(3, "b-1"))  # 2: A reaches its min
         gpus.next_second()
-        gpus.submit("a", "a-3", 2)  # A wants the three GPUs that are free, and gets two of them
+        gpus.submit("a", "a-3", 2)  # three GPUs are free, and A gets two of them
         gpus.reach(a=standing(6, "a-1 a-2 a-3"), b=standing(3, "b-1"))
         gpus.submit("a", "a-4", 1)
-        gpus.told("a", "a-4", "FailedScheduling", "used 6", "max 6")
+        gpus.has_event("a", "a-4", "FailedScheduling", "used 6", "max 6")
         gpus.stay(a=standing(6, "a-1 a-2 a-3", "a-4"), b=standing(3, "b-1"))  # 3: A at its max, two borrowed
         assert gpus.evicted() == []
 
         gpus.submit("b", "b-2", 3)  # one GPU is free, and B's min is 6
         gpus.reach(a=standing(4, "a-1 a-2", "a-4"), b=standing(6, "b-1 b-2"))  # 4: from 6/3 to 4/6
-        gpus.lost("a-3")
+        gpus.expect_evicted("a-3")
         numbers = ("uses 6 of min 4 (nvidia.com/gpu)", "needs 3 of its min 6")
-        gpus.told("a", "a-3", "Preempted", "/b-2", *numbers)
-        gpus.told("b", "b-2", "Reclaiming", "/a-3", *numbers)
+        gpus.has_event("a", "a-3", "Preempted", "/b-2", *numbers)
+        gpus.has_event("b", "b-2", "Reclaiming", "/a-3", *numbers)
 
         gpus.submit("b", "b-3", 1)
         gpus.submit("b", "b-4", 2)
         for name in ("b-3", "b-4"):  # within B's max of 8, and all of A's GPUs are guaranteed by now
-            gpus.told("b", name, "FailedScheduling", "Insufficient nvidia.com/gpu")
-            gpus.told("b", name, "ReclaimImpossible")
+            gpus.has_event("b", name, "FailedScheduling", "Insufficient nvidia.com/gpu")
+            gpus.has_event("b", name, "ReclaimImpossible")
         gpus.stay(a=standing(4, "a-1 a-2", "a-4"), b=standing(6, "b-1 b-2", "b-3 b-4"))
-        gpus.lost("a-3")
+        gpus.expect_evicted("a-3")
 
 
 def test_second_story(stage: Stage) -> None:
-    """Story 2: within its min B takes from A, which borrows; above it the victim is B's own pod of low priority."""
+    """Story 2: within its min B reclaims from A, which borrows; above it the victim is B's own low-priority pod."""
     with teams(stage, {"second-a": (3, 4), "second-b": (4, 6), "second-c": (3, 4)}) as made:
         gpus = Scene(stage, dict(zip("abc", made.values(), strict=True)))
         for team, amount in (("a", 2), ("b", 2), ("c", 3)):
@@ -154,29 +154,29 @@ def test_second_story(stage: Stage) -> None:
         gpus.submit("b", "b-2", 1, **LOW)
         gpus.reach(a=standing(4, "a-1 a-2"), b=standing(3, "b-1 b-2"), c=standing(3, "c-1"))  # 6: A at max, all in use
 
-        gpus.submit("b", "b-3", 1, **LOW)  # B used 3 + 1 <= min 4: of quotas above min, which is A's alone
+        gpus.submit("b", "b-3", 1, **LOW)  # B used 3 + 1 <= min 4: from quotas above min, only A's
         gpus.reach(a=standing(2, "a-1"), b=standing(4, "b-1 b-2 b-3"), c=standing(3, "c-1"))  # 7
-        gpus.lost("a-2")
+        gpus.expect_evicted("a-2")
 
         made["second-b"].delete("b-1", "b-2", "b-3")
         gpus.submit("b", "pod-a", 2, **LOW)
         gpus.submit("b", "pod-b", 3, **HIGH)
         gpus.reach(a=standing(2, "a-1"), b=standing(5, "pod-a pod-b"), c=standing(3, "c-1"))  # 8: B's two pods have 5
-        gpus.submit("b", "pod-0", 1, **LOW)  # B used 5 + 1 > min 4: of its own, and only of lower priority: none
+        gpus.submit("b", "pod-0", 1, **LOW)  # B used 5 + 1 > min 4: own pods of lower priority only: none
         gpus.stay(a=standing(2, "a-1"), b=standing(5, "pod-a pod-b", "pod-0"), c=standing(3, "c-1"))
-        gpus.lost("a-2")
+        gpus.expect_evicted("a-2")
         made["second-b"].delete("pod-0")
         gpus.submit("b", "pod-c", 1, **HIGH)
         gpus.stay(a=standing(2, "a-1"), b=standing(4, "pod-b pod-c"), c=standing(3, "c-1"))  # 9: PodA is the victim
-        gpus.lost("a-2", "pod-a")
-        gpus.told("b", "pod-a", "Preempted", "/pod-c", "uses 5 of min 4 (nvidia.com/gpu)", "needs 1 more")
+        gpus.expect_evicted("a-2", "pod-a")
+        gpus.has_event("b", "pod-a", "Preempted", "/pod-c", "uses 5 of min 4 (nvidia.com/gpu)", "needs 1 more")
 
 
-# Pods as large as the API server allows
+# Pods of the API server's maximum size
 
 NODES, PODS, MOST = 100, 24, 2
 TOLERATIONS: Final[list[Json]] = [{"key": f"t{index}", "operator": "Exists"} for index in range(24_000)]
-"""The other fields that may be large: `test_largest_pods.py`."""
+"""`test_largest_pods.py` covers the other fields that may be large."""
 
 
 def _conditions(pod: Json) -> str:
@@ -184,7 +184,7 @@ def _conditions(pod: Json) -> str:
 
 
 def test_large_pods_of_one_tenant_leave_quotas_in_force(cluster: Cluster) -> None:
-    """Of 24 pods behind 24 pods of a megabyte as many are bound as the quota allows; the large ones are refused.
+    """As many of 24 pods after 24 pods of a megabyte are bound as the quota allows; the large ones are rejected.
 
     On a hundred nodes with a soft taint, by a kube-scheduler with the shipped timeout: it skips a late extender.
     """

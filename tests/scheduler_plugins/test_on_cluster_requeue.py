@@ -1,7 +1,7 @@
-"""Refused pods on the real kube-scheduler: woken when a reason goes away, and not before; told of.
+"""Rejected pods on the real kube-scheduler: requeued when a reason ends, and not before; with an Event.
 
-kube-scheduler tries refused pods again when any pod of the cluster is bound, so that nothing is bound here while a test
-waits to see who wakes a pod.
+kube-scheduler tries rejected pods again when any pod of the cluster is bound, so the tests bind no pod while they
+wait for a requeue.
 """
 
 import time
@@ -22,8 +22,8 @@ NAME: Final = "requeue"
 AWAKE, ASLEEP = "headroom-awake", "headroom-asleep"
 HOT, COOL = Usage(30), Usage(2)
 EXCEEDS = "node(s) cpu usage exceed threshold"
-COUNTERFACTUAL_SECONDS: Final = 10.0  # for how long a pod is watched that nobody wakes
-ATTEMPTS: Final = 4  # how often that is tried
+COUNTERFACTUAL_SECONDS: Final = 10.0  # watch of a pod without a requeue
+ATTEMPTS: Final = 4  # number of attempts
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +51,15 @@ def _notes(stage: Stage, name: str) -> list[str]:
     return [event["note"] for event in ours if event["reportingController"] == "headroom-scheduler"]
 
 
-def _wake(stage: Stage, name: str, node: str) -> None:
-    """Cool a node, and wait until the pod is bound there; kube-scheduler by itself would take five minutes."""
+def _wait_for_requeue(stage: Stage, name: str, node: str) -> None:
+    """Cool a node, and wait until the pod is bound there; kube-scheduler by itself takes five minutes."""
     started = time.monotonic()
     stage.report({node: COOL})
     assert stage.placed(name) == [node]
     print(f"{name}: bound {time.monotonic() - started:.1f} s after the node cooled")
 
 
-def test_cooled_node_wakes_pod(stage: Stage) -> None:
+def test_cooled_node_requeues_pod(stage: Stage) -> None:
     node = stage.nodes[0]
     stage.settle({node: HOT})
     stage.create(stage.pod("cooled", AWAKE, selector={"kubernetes.io/hostname": node}))
@@ -71,12 +71,12 @@ def test_cooled_node_wakes_pod(stage: Stage) -> None:
     assert f"Closest is {node}: cpu" in note
     assert "usageThresholds" in note
     print(note)
-    _wake(stage, "cooled", node)
+    _wait_for_requeue(stage, "cooled", node)
     assert ANNOTATION_SCHEDULING_RETRY in stage.read("cooled")["metadata"]["annotations"]
     _waiting(stage.extenders[0], 0)
 
 
-def _sleeps(stage: Stage, name: str, node: str) -> bool:
+def _stays_pending(stage: Stage, name: str, node: str) -> bool:
     stage.settle({node: HOT})
     stage.create(stage.pod(name, ASLEEP, selector={"kubernetes.io/hostname": node}))
     stage.refused(name, EXCEEDS)
@@ -92,11 +92,11 @@ def _sleeps(stage: Stage, name: str, node: str) -> bool:
 
 
 @pytest.mark.long
-def test_nobody_wakes_it_otherwise(stage: Stage) -> None:
+def test_no_requeue_when_disabled(stage: Stage) -> None:
     """With requeue disabled the pod stays pending though its node is cool; an annotation requeues it."""
-    # kube-scheduler looks at all waiting pods again when any pod of the cluster ends, and other tests' may do so late.
+    # The end of any pod of the cluster requeues all waiting pods, and pods of other tests may end late.
     names = (f"asleep-{number}" for number in range(ATTEMPTS))
-    asleep = next((name for name in names if _sleeps(stage, name, stage.nodes[2])), None)
+    asleep = next((name for name in names if _stays_pending(stage, name, stage.nodes[2])), None)
     assert asleep is not None
     assert not any(name.startswith("asleep") for name in _patches(stage))
     by_hand = {"metadata": {"annotations": {ANNOTATION_SCHEDULING_RETRY: "by hand"}}}
@@ -105,7 +105,7 @@ def test_nobody_wakes_it_otherwise(stage: Stage) -> None:
 
 
 @pytest.mark.long
-def test_restart_forgets_nobody(stage: Stage) -> None:
+def test_restart_recovers_all_pods(stage: Stage) -> None:
     node, awake = stage.nodes[4], stage.extenders[0]
     stage.settle({node: HOT})
     stage.create(stage.pod("restarted", AWAKE, selector={"kubernetes.io/hostname": node}))

@@ -1,7 +1,7 @@
-"""The four user stories of load-aware scheduling on the real kube-scheduler, each beside what happens without.
+"""The four user stories of load-aware scheduling on the real kube-scheduler, each with its counterfactual.
 
-kube-scheduler by itself looks at requests. Nodes that should be used hold pods that request much, so by itself it uses
-the others, which is a mistake in each story.
+kube-scheduler by itself compares requests. Pods with large requests are on the better nodes, so by itself it uses
+the other nodes, which is a mistake in each story.
 """
 
 from collections import Counter
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.cluster
 
 SHIPPED, NO_ESTIMATES, DOMINANT, EVEN = "story-shipped", "story-no-estimates", "story-dominant", "story-even"
 FIRST = {"size": 1, "share": 0}
-"""A shortlist of just the best node, so that nothing but our scores decides."""
+"""A shortlist of only the best node, so that the extender's scores decide."""
 THRESHOLD = 65  # the shipped CPU threshold. [percent]
 
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
     with Stage.open(cluster, "stories", 6) as stage:
-        stage.offer_batch()
+        stage.publish_batch()
         priorities.make(cluster, "koord-batch", 5000, preemptionPolicy="Never")
         stage.add(SHIPPED, profile())
         stage.add(NO_ESTIMATES, profile(plugins=[load_aware(estimatedScalingFactors={"cpu": 1, "memory": 1})]))
@@ -51,14 +51,14 @@ def fill(stage: Stage, nodes: list[str], used: dict[str, float | Usage], otherwi
     stage.clear()
     for node in nodes:
         stage.ballast(node, cpu=10)
-    # A hot node is hot by what it uses, not by what its pods request: the stories are about that difference.
+    # A node is hot by its usage, not by its pods' requests: the stories depend on that difference.
     pods = {node: {f"ballast-{node}": Usage(10, 1)} for node in nodes}
     stage.settle(used, otherwise, pods=pods)
 
 
 @pytest.mark.parametrize(("scheduler", "avoids"), [(SHIPPED, True), (PLAIN, False)])
 def test_hot_nodes_are_avoided(stage: Stage, scheduler: str, avoids: bool) -> None:  # noqa: FBT001 - a parameter
-    """Story 1: neither BE nor LS pods go to nodes whose usage is high. Without, they all do."""
+    """Story 1: BE and LS pods avoid nodes with high usage. Without the plugin, they all use those nodes."""
     hot, cool = stage.nodes[:2], stage.nodes[2:]
     fill(stage, cool, dict.fromkeys(hot, 24.0), otherwise=12)
     pods = [make(stage, f"{make.__name__.replace('_', '-')}-{n}", scheduler) for n in range(3) for make in MAKERS]
@@ -71,9 +71,9 @@ MAKERS = (latency_sensitive, best_effort)
 
 @pytest.mark.parametrize(("scheduler", "fits"), [(DOMINANT, True), (EVEN, False), (PLAIN, False)])
 def test_scarce_resource_is_spared(stage: Stage, scheduler: str, fits: bool) -> None:  # noqa: FBT001 - a parameter
-    """Story 2: with a weight for the dominant resource a pod goes where most is left of what it needs most.
+    """Story 2: with a weight for the dominant resource a pod gets the node with the most free of its scarcest resource.
 
-    Without, it goes where there is more of both together, though little of that.
+    Without it, the pod gets the node with more of both together, but little of that resource.
     """
     busy, full, busy_too, full_too, *_ = stage.nodes
     stage.clear()
@@ -89,7 +89,7 @@ def test_scarce_resource_is_spared(stage: Stage, scheduler: str, fits: bool) -> 
 
 @pytest.mark.parametrize(("scheduler", "holds"), [(SHIPPED, True), (NO_ESTIMATES, False), (PLAIN, False)])
 def test_threshold_holds_between_reports(stage: Stage, scheduler: str, holds: bool) -> None:  # noqa: FBT001 - a parameter
-    """Story 3: many pods within one report period do not carry cold nodes over the threshold when they begin to run.
+    """Story 3: many pods within one report period do not push cold nodes over the threshold when they start.
 
     Without estimates, and without the plugin, they do.
     """
@@ -106,7 +106,7 @@ def test_threshold_holds_between_reports(stage: Stage, scheduler: str, holds: bo
 
 @pytest.mark.parametrize(("scheduler", "avoids"), [(SHIPPED, True), (PLAIN, False)])
 def test_silent_node_is_avoided(stage: Stage, scheduler: str, avoids: bool) -> None:  # noqa: FBT001 - a parameter
-    """Story 4: a node whose agent stopped reporting is not used, with the reason in the event. Without, it is."""
+    """Story 4: a node without recent reports is not used; the event has the reason. Without the plugin, it is."""
     silent, remaining = stage.nodes[0], stage.nodes[1:]
     fill(stage, remaining, {}, otherwise=12)
     stage.report({silent: Usage(1)}, since=200)

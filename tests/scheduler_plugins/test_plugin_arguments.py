@@ -1,4 +1,4 @@
-"""The arguments of LowRiskOverCommitment and LoadAwareScheduling: names, defaults, and what is refused."""
+"""The arguments of LowRiskOverCommitment and LoadAwareScheduling: names, defaults, and rejected values."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def test_default_is_node_metric() -> None:
         assert _plugin(arguments).provider() is None
 
 
-def test_provider_is_told() -> None:
+def test_provider_is_reported() -> None:
     spec = _plugin(UPSTREAM).provider()
     assert spec is not None
     assert spec.watcher_address == "http://127.0.0.1:2020"
@@ -83,12 +83,12 @@ def test_provider_is_told() -> None:
         ({"type": "Prometheus"}, True, True),  # upstream's default
         ({"type": "Prometheus", "insecureSkipVerify": False}, True, False),
         ({"type": "Prometheus", "insecureSkipVerify": True}, False, True),
-        ({"type": "Prometheus", "caFile": "/etc/ca.pem"}, True, False),  # who names an authority wants it checked
+        ({"type": "Prometheus", "caFile": "/etc/ca.pem"}, True, False),  # an authority implies a check
         ({"type": "SignalFx"}, True, False),
     ],
 )
-def test_who_checks_certificates(provider: Any, parity: bool, unchecked: bool) -> None:  # noqa: ANN401, FBT001
-    """Certificates are checked unless told otherwise; upstream does not check Prometheus' unless told to."""
+def test_certificate_checks(provider: Any, parity: bool, unchecked: bool) -> None:  # noqa: ANN401, FBT001
+    """Certificates are checked by default; upstream does not check Prometheus' by default."""
     plugin = _plugin({"metricProvider": provider, "parity": parity})
     assert plugin.metric_provider.insecure_skip_verify is unchecked
 
@@ -119,7 +119,7 @@ def test_weights_of_other_resources_are_ignored() -> None:
     assert _problems({"riskLimitWeights": {"cpu": 0.3, "nvidia.com/gpu": 0.7}}) == []
 
 
-def test_all_mistakes_come_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     arguments = {"smoothingWindowSize": 0, "riskLimitWeight": 2, "metricProvider": {"type": "x", "address": "y"}}
     assert len(_problems(arguments)) == 4
 
@@ -136,7 +136,7 @@ def test_all_mistakes_come_at_once() -> None:
     ],
 )
 def test_mistakes_quote_no_secrets(arguments: Any) -> None:  # noqa: ANN401 - JSON
-    """What is wrong with a token or a URL is told without what may open something: the log of a pod is read by many."""
+    """Messages about a token or a URL omit secrets: the log of a pod has many readers."""
     try:
         texts = " ".join(message for _, message in _problems(arguments))
     except ArgumentError as error:
@@ -214,14 +214,14 @@ def test_bad_argument_is_named(field: str, kind: str, plugin: LoadAware | Aggreg
         LoadAware(dominant_resource_weight=100),
         LoadAware(aggregated=Aggregated(usage_aggregation_type="p50", score_aggregation_type="avg")),
         LoadAware(estimated_seconds_after_pod_scheduled=0),  # off
-        LoadAware(estimator="anything"),  # there is only one
+        LoadAware(estimator="anything"),  # there is a single one
     ],
 )
 def test_good_arguments_have_no_problem(plugin: LoadAware) -> None:
     assert not plugin.problems()
 
 
-def test_all_problems_come_together() -> None:
+def test_all_problems_are_reported_together() -> None:
     plugin = LoadAware(dominant_resource_weight=-1, usage_thresholds={"cpu": 101, "memory": -1})
     problems = plugin.problems()
     assert [problem.field for problem in problems] == ["dominantResourceWeight", "usageThresholds"]

@@ -1,4 +1,4 @@
-"""What tells pods apart when they are read, and how their soft constraints group nodes."""
+"""The fields that distinguish pods, and the node groups of their soft constraints."""
 
 import copy
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def _set(*path: Any) -> Callable[[Json], None]:  # noqa: ANN401 - keys and indic
         _set("status", "conditions", [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]),
     ],
 )
-def test_what_sets_pods_apart(change: Callable[[Json], None]) -> None:
+def test_fields_that_distinguish_pods(change: Callable[[Json], None]) -> None:
     pod = _pod("x")
     changed = copy.deepcopy(pod)
     change(changed)

@@ -1,4 +1,4 @@
-"""The profile's own format, the bounds of its text, and what refuses to start."""
+"""The profile's own format, the bounds of its text, and values that prevent the start."""
 
 import dataclasses
 import re
@@ -34,7 +34,7 @@ def _written(folder: Path, text: str) -> Path:
 
 
 def test_default_profile_is_all_defaults() -> None:
-    """The profile that ships says what holds without it, but where the peers' design texts are safer."""
+    """The shipped profile equals the defaults, except where the peers' design texts are safer."""
     profile = load_profile(DEFAULT_PROFILE)
     assert profile.answering == Answering()
     assert profile.in_flight_seconds == Profile([]).in_flight_seconds
@@ -86,7 +86,7 @@ def test_absent_plugins_are_the_built_in_ones(tmp_path: Path) -> None:
     assert profile.notes == ("plugins: not listed, so those of the built-in profile",)
 
 
-def test_arguments_go_over_the_built_in_ones(tmp_path: Path) -> None:
+def test_arguments_override_built_in_ones(tmp_path: Path) -> None:
     arguments = {
         "CapacityScheduling": {"reclaim": {"dryRun": True}},
         "LoadAwareScheduling": {"usageThresholds": {"cpu": 70}},
@@ -101,7 +101,7 @@ def test_arguments_go_over_the_built_in_ones(tmp_path: Path) -> None:
     assert profile.enabled[2:] == shipped.enabled[2:]
 
 
-def test_arguments_go_over_listed_ones(tmp_path: Path) -> None:
+def test_arguments_override_listed_ones(tmp_path: Path) -> None:
     text = f"plugins: [{ALLOCATABLE % 'Most'}]\narguments: {{NodeResourcesAllocatable: {{mode: Least}}}}\n"
     (part,) = load_profile(_written(tmp_path, text)).enabled
     assert part.plugin == NodeResourcesAllocatable(mode=End.LEAST).defaulted()
@@ -188,7 +188,7 @@ def test_arguments_go_over_listed_ones(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_mistake_refuses_to_start(tmp_path: Path, text: str, says: str) -> None:
+def test_mistake_prevents_start(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ProfileError) as caught:
         load_profile(_written(tmp_path, text))
     assert says in str(caught.value)
@@ -211,7 +211,7 @@ def test_mistakes_of_type_hide_no_others(tmp_path: Path) -> None:
     assert texts.count("estimatedScalingFactors") == 1
 
 
-def test_all_mistakes_come_together(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
     path = tmp_path / "profile.yaml"
     path.write_text("mode: x\nplugins: [{name: y, weight: z}]\n")
     with pytest.raises(ProfileError) as caught:
@@ -255,8 +255,8 @@ class _Even:
         ({"low": 1, "high": "2"}, ["args.high: '2' is not an integer"]),
     ],
 )
-def test_wrong_value_is_told_alone(given: object, mistakes: list[str]) -> None:
-    """What arguments say of one another is not told of a default that stands where a value is wrong."""
+def test_invalid_value_is_reported_alone(given: object, mistakes: list[str]) -> None:
+    """Checks between arguments skip a default that replaces a wrong value."""
     result: list[str] = []
     read(_Even, given, "args", result)
     assert result == mistakes
@@ -288,8 +288,8 @@ def test_text_is_refused(given: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("first", "further", "aliases", "count", "says"),
     [
-        ("[x]", "[{}]", 10, 11, "more than 20000 values"),  # they come to ten thousand million values
-        ("[x]", "[{}]", 1, 40, "32 objects deep"),  # they nest as deep as brackets do
+        ("[x]", "[{}]", 10, 11, "more than 20000 values"),  # they expand to ten thousand million values
+        ("[x]", "[{}]", 1, 40, "32 objects deep"),  # they nest as deep as the brackets
         ("{k: v}", "{{<<: [{}]}}", 10, 9, "more than 20000 values"),  # merged objects count as often as they are merged
     ],
 )

@@ -1,4 +1,4 @@
-"""kube-scheduler's own configuration files as profiles: ours is taken, theirs is ignored, the rest is refused."""
+"""kube-scheduler's own configuration files as profiles: known parts are used, in-tree parts ignored, others refused."""
 
 import pytest
 
@@ -119,14 +119,14 @@ def test_allocatable_sample_is_taken() -> None:
     ("sections", "points", "weight"),
     [
         ("{multiPoint: {enabled: [{name: LoadAwareScheduling, weight: 3}]}}", "filter post_filter pre_filter score", 3),
-        # A point's own weight comes before multiPoint's, and 0 is "not given" as in kube-scheduler.
+        # A point's own weight precedes multiPoint's, and 0 means "not given" as in kube-scheduler.
         (
             "{multiPoint: {enabled: [{name: NodeResourcesAllocatable, weight: 3}]}, " + SCORED_5,
             "filter post_filter pre_filter score",
             5,
         ),
         ("{score: {enabled: [{name: LoadAwareScheduling, weight: 0}]}}", "score", 1),
-        # What multiPoint enables, a point disables by name or altogether, whatever the order in the file.
+        # A point disables multiPoint's plugins by name or altogether, whatever the order in the file.
         (
             "{score: {disabled: [{name: LoadAwareScheduling}]}, multiPoint: {enabled: [{name: LoadAwareScheduling}]}}",
             "filter post_filter pre_filter",
@@ -137,7 +137,7 @@ def test_allocatable_sample_is_taken() -> None:
             "post_filter pre_filter score",
             1,
         ),
-        # What a point enables itself, its own `*` does not disable.
+        # A point's own `*` does not disable the plugins that the point enables.
         (
             "{filter: {enabled: [{name: LoadAwareScheduling}], disabled: [{name: '*'}]}}",
             "filter",
@@ -146,7 +146,7 @@ def test_allocatable_sample_is_taken() -> None:
     ],
 )
 def test_points_and_weights(sections: str, points: str, weight: float) -> None:
-    """A plugin takes part where kube-scheduler would call it, with the weight that it would have."""
+    """A plugin runs where kube-scheduler calls it, with the same weight."""
     (part,) = _parsed(_with(sections)).enabled
     assert (" ".join(sorted(part.points or ())), part.weight) == (points, weight)
 
@@ -164,7 +164,7 @@ def test_profile_is_chosen_by_name() -> None:
     assert _refused(text, "b")[1].startswith('profiles: none with schedulerName "b"')
 
 
-def test_idle_arguments_are_told() -> None:
+def test_unused_arguments_are_reported() -> None:
     on = "{score: {enabled: [{name: NodeResourcesAllocatable}]}}"
     profile = _parsed(_with(on, "[{name: LoadAwareScheduling}]"))
     assert "LoadAwareScheduling is enabled nowhere" in profile.notes[0]
@@ -218,13 +218,13 @@ def test_idle_arguments_are_told() -> None:
         (HEAD.replace("/v1\n", "/v1alpha1\n") + "profiles: []", "apiVersion: 'kubescheduler.config.k8s.io/v1alpha1'"),
     ],
 )
-def test_mistake_refuses_to_start(text: str, says: str) -> None:
+def test_mistake_prevents_start(text: str, says: str) -> None:
     assert any(says in line for line in _refused(text))
 
 
 @pytest.mark.parametrize("capable", ["", ", nodeCacheCapable: false"])
 def test_full_nodes_are_refused(capable: str) -> None:
-    """An extender at Headroom's port has to be sent names; what others are sent is their own matter."""
+    """An extender at Headroom's port requires names; other extenders may receive anything."""
     ours = f'{{urlPrefix: "http://127.0.0.1:9820", filterVerb: filter{capable}}}'
     remaining = f'{{urlPrefix: "http://other:8080", filterVerb: filter{capable}}}'
     assert any(
@@ -237,11 +237,11 @@ def test_full_nodes_are_refused(capable: str) -> None:
     )
 
 
-def test_all_mistakes_come_together() -> None:
+def test_all_mistakes_are_reported_together() -> None:
     texts = _refused(
         _with(
-            "{score: {enabled: [{name: Nobody}, {name: LoadAwareScheduling, weight: x}]}, nowhere: {}}",
+            "{score: {enabled: [{name: Missing}, {name: LoadAwareScheduling, weight: x}]}, nowhere: {}}",
             "[{name: LoadAwareScheduling, args: {usageThresholds: {cpu: many}, oops: 1}}, {name: Nothing}]",
         )
     )
-    assert len(texts) == 1 + 6  # Nobody, weight, nowhere, cpu, oops, Nothing
+    assert len(texts) == 1 + 6  # Missing, weight, nowhere, cpu, oops, Nothing

@@ -17,7 +17,7 @@ from tools.devcluster.component import free_port
 
 pytestmark = pytest.mark.cluster
 
-USED = (2.0, 16.0, 30.0)  # what the three nodes use. [cores]
+USED = (2.0, 16.0, 30.0)  # usage of the three nodes. [cores]
 PLUGIN = "LowRiskOverCommitment"
 METRICS_API = "/apis/metrics.k8s.io/v1beta1/nodes"
 DEFINITION = {
@@ -25,7 +25,7 @@ DEFINITION = {
     "kind": "CustomResourceDefinition",
     "metadata": {
         "name": "nodes.metrics.k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, stands for metrics-server in a test"},
+        "annotations": {"api-approved.kubernetes.io": "unapproved, replaces metrics-server in a test"},
     },
     "spec": {
         "group": "metrics.k8s.io",
@@ -41,7 +41,7 @@ DEFINITION = {
         ],
     },
 }
-"""Has the API server answer as metrics-server does behind it: with a NodeMetricsList at the same path."""
+"""Has the API server respond like metrics-server: with a NodeMetricsList at the same path."""
 
 
 def low_risk(**arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - any argument of the plugin
@@ -58,7 +58,7 @@ class Site:
         return json.loads(extender.ask(f"/debug/nodes/{node}"))["readings"].get(PLUGIN)
 
     def all_read(self, extender: Extender) -> bool:
-        """Return whether the extender's provider has every node's usage, in percent of its allocatable."""
+        """Return True if the extender's provider has every node's usage, in percent of its allocatable."""
         readings = [self.reading(extender, node) for node in self.stage.nodes]
         return [result and (result["cpu"]["average"], result["memory"]["average"]) for result in readings] == [
             (100 * cores / CORES, 100 * 8 / MEMORY) for cores in USED
@@ -98,10 +98,10 @@ def test_readings_arrive(site: Site) -> None:
         kind = {"apiVersion": "metrics.k8s.io/v1beta1", "kind": "NodeMetrics", "metadata": {"name": node}}
         stage.cluster.api.request("POST", METRICS_API, {**kind, **result})
     for extender in (site.from_api, site.from_watcher):
-        until(partial(site.all_read, extender), f"{extender.name} reading what the nodes use")
+        until(partial(site.all_read, extender), f"{extender.name} reading the nodes' usage")
 
 
-def test_state_is_told(site: Site) -> None:
+def test_state_is_reported(site: Site) -> None:
     assert "KubernetesMetricsServer at the API server's /apis/metrics.k8s.io" in site.state(site.from_api)
     until(lambda: "nodes matched" in site.state(site.from_api), "matching nodes")
     until(lambda: "LoadWatcher at http://127.0.0.1" in site.state(site.from_watcher), "naming the watcher")

@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes a real agent, records with the chart's rules, and is asked over TLS."""
+"""A real Prometheus that scrapes a real agent, records with the chart's rules, and is queried over TLS."""
 
 import asyncio
 import json
@@ -132,14 +132,14 @@ def test_provider_reads_the_rules(site: Site, names: dict[str, Any]) -> None:
     assert 0 < metrics["Memory", "AVG"] < 100
 
 
-def test_expressions_are_answered(site: Site) -> None:
+def test_expressions_are_queried(site: Site) -> None:
     cpu = 'headroom_agent_node_used_cpu_cores / on (node) headroom_agent_node_resource_allocatable{resource="cpu"}'
     names = {"cpu_metric": cpu, "node_label": "node", "node_pattern": "worker-(.*)"}
     until(lambda: "1" in site.provider(**names).nodes, "a reading")
     assert site.provider(**names).nodes["1"].measured_at == pytest.approx(time.time(), abs=30)
 
 
-def test_wrong_query_is_told(site: Site) -> None:
+def test_invalid_query_is_reported(site: Site) -> None:
     with pytest.raises(ProviderError, match=r"answers 400: .*parse error"):
         site.provider(cpu_metric="rate(")
 

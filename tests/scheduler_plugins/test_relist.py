@@ -1,4 +1,4 @@
-"""What a relist costs beside reading it."""
+"""The cost of a relist beyond reading it."""
 
 import asyncio
 import copy
@@ -54,7 +54,7 @@ class _Listed(ApiServer):
         self.fails = 0.0
         self.lists = dict[str, int]()
 
-    async def _text(self, method: str, path: str, **given: Any) -> bytes:  # noqa: ANN401, ARG002 - as there
+    async def _text(self, method: str, path: str, **given: Any) -> bytes:  # noqa: ANN401, ARG002 - as the base class
         await asyncio.sleep(0)
         first = int(given["params"].get("continue", 0))
         if first and self.lot.random() < self.fails:
@@ -118,7 +118,7 @@ def _some(lot: random.Random, names: list[str], pods: list[str]) -> dict[str, li
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.usefixtures("impatient")
-async def test_any_relist_ends_in_what_there_is(seed: int) -> None:
+async def test_any_relist_ends_in_current_state(seed: int) -> None:
     lot = random.Random(seed)  # noqa: S311 - it hides nothing
     names, pods = [f"n{index}" for index in range(60)], [f"p{number}" for number in range(300)]
     api, (cache, quotas) = _Listed(lot), _world()
@@ -128,11 +128,11 @@ async def test_any_relist_ends_in_what_there_is(seed: int) -> None:
     requested = 0
     for _ in range(4):
         api.objects, api.lists = _some(lot, names, pods), {}
-        # A list that began before is another's: the second that ends began with these objects.
+        # A list that began earlier has earlier objects: the second list to end began with these objects.
         while min((api.lists.get(path, 0) for path in (paths.NODES, NODE_METRICS, paths.PODS)), default=0) < 3:
             await asyncio.sleep(0)
             if cluster.synced and lot.random() < 0.05:
-                incoming = cache.read(pod(f"asked{requested}", {"cpu": "1"}))
+                incoming = cache.read(pod(f"incoming{requested}", {"cpu": "1"}))
                 cache.charge(incoming, lot.sample(names, 3), NOW)
                 cache.select(names, NOW)
                 requested += 1

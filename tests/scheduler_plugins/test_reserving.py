@@ -1,4 +1,4 @@
-"""Until when a pod that was answered for stays charged."""
+"""The end of the charge of an admitted pod."""
 
 import pytest
 
@@ -23,9 +23,9 @@ class Site:
         self.cache = ClusterCache(LoadRules(), {NAME: CapacityScheduling()}, steady=clock)
         self.cluster = quota_cluster(self.cache.freeze(NOW))
         self.cluster.put_quota(quota("a", {"cpu": 5, "memory": 1}, {"cpu": 5, "memory": 1}))
-        self.asked = _refused(words, -60) if words else pod("p")
-        self.show(self.asked, -1)
-        self.cache.charge(self.cache.read(self.asked), ["n1"], NOW)
+        self.admitted = _refused(words, -60) if words else pod("p")
+        self.show(self.admitted, -1)
+        self.cache.charge(self.cache.read(self.admitted), ["n1"], NOW)
 
     def show(self, item: Json, now: float) -> None:
         self.cache.put_pod(item, NOW + now)
@@ -36,7 +36,7 @@ class Site:
 
 
 def _refused(words: str, written: float | None, since: float = -60, nominated: str = "") -> Json:
-    """The pod as kube-scheduler refused it; `written`: when the API server took that, in seconds after NOW."""
+    """Return the rejected pod as kube-scheduler writes it; `written`: when, in seconds after NOW."""
     item = pod("p", nominated=nominated)
     item["status"]["conditions"] = [
         {**condition("PodScheduled", since, "False"), "reason": "Unschedulable", "message": words}
@@ -57,19 +57,19 @@ def test_refused_again_by_others(written: float) -> None:
 
 
 @pytest.mark.parametrize("arrives", [0.1, 30])
-def test_news_of_an_earlier_refusal(arrives: float) -> None:
-    """A refusal that was written before our answer, or as far as seconds tell, says nothing, whenever it arrives."""
+def test_event_of_earlier_refusal(arrives: float) -> None:
+    """A refusal from before the response, or from the same second, does not count, whenever it arrives."""
     site = Site()
     site.show(_refused(IN_TREE, 0), arrives)
     assert site.charged
     site.show(_refused(IN_TREE, 40, nominated="n1"), 40)
-    assert site.charged, "that something else was written says nothing of a refusal"
+    assert site.charged, "a write of another field is no refusal"
     site.show(_refused(OURS, 50), 50)
     assert not site.charged
 
 
 @pytest.mark.parametrize(("arrives", "charged"), [(LATE_SECONDS - 0.5, True), (LATE_SECONDS + 0.5, False)])
-def test_pod_that_does_not_say_when(arrives: float, charged: bool) -> None:  # noqa: FBT001 - a row
+def test_refusal_without_time(arrives: float, charged: bool) -> None:  # noqa: FBT001 - a row
     site = Site()
     site.show(_refused(IN_TREE, None), arrives)
     assert site.charged == charged
@@ -85,7 +85,7 @@ def test_first_refusal_has_its_time() -> None:
 
 
 @pytest.mark.parametrize("step", [-86_400.0, -700.0, 700.0, 86_400.0])
-def test_clock_that_is_set_ends_nothing(step: float) -> None:
+def test_clock_adjustment_ends_no_charge(step: float) -> None:
     site = Site(steady=True)
     other = pod("q")
     site.cache.put_pod(other, NOW)
@@ -103,7 +103,7 @@ def test_clock_that_is_set_ends_nothing(step: float) -> None:
     assert not site.charged
 
 
-def test_extender_goes_by_a_steady_clock() -> None:
+def test_extender_uses_a_steady_clock() -> None:
     parts = assemble(load([], {}), ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"))
     requested = parts.cache.read(pod("p"))
     parts.cache.charge(requested, ["n1"], NOW)

@@ -1,6 +1,6 @@
-"""The extender under exactly its own rights of the chart: it is refused nothing, and has no right that it never uses.
+"""The extender under exactly its own rights of the chart: no request is forbidden, and no right is unused.
 
-In a pod of the chart it shares its account with kube-scheduler, which may do more; here it has its own role alone.
+In a pod of the chart it shares its account with kube-scheduler, which has more rights; here it has only its own role.
 """
 
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ EXCUSED: Final = {
     "pods delete": "for reclaim.disruptionBudgets: count alone; else evictions go through pods/eviction",
     "nodes.metrics.k8s.io list": "for LowRiskOverCommitment with metricProvider.type KubernetesMetricsServer alone",
 }
-"""Rights that the story below does not use, each with its reason."""
+"""Rights that the test below does not use, each with its reason."""
 WATCHED: Final = {"pods", "nodes", "nodemetrics", "elasticquotas", "poddisruptionbudgets", "namespaces"}
-LENT_TO: Final = f"{NAME}-borrower"  # a namespace that uses more than is guaranteed to it
+LENT_TO: Final = f"{NAME}-borrower"  # a namespace that uses more than its min
 QUOTAS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{}/elasticquotas"
 
 
@@ -44,7 +44,7 @@ def unused(granted: list[Right], requests: list[Request]) -> list[str]:
 
 
 def _own(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The account, the extender's own roles and their bindings: not those of the cluster's kube-scheduler."""
+    """Return the account, the extender's own roles and their bindings, without the cluster's kube-scheduler."""
     return [item for item in objects if item["metadata"]["name"] == ACCOUNT]
 
 
@@ -79,8 +79,8 @@ def _watched(stage: Stage) -> bool:
     return {request.resource for request in _requests(stage) if request.verb == "watch"} >= WATCHED
 
 
-def _lend(stage: Stage, node: str) -> None:
-    """Give both namespaces a quota, and let one use of one node what is guaranteed to the other; the extender knows."""
+def _borrow(stage: Stage, node: str) -> None:
+    """Give both namespaces a quota, wait for the extender, and let one borrow the other's min on one node."""
     api = stage.cluster.api
     for namespace, cores in ((NAME, 10), (LENT_TO, 2)):
         spec = {"min": {"cpu": f"{cores}", "memory": "64Gi"}, "max": {"cpu": "64"}}
@@ -96,12 +96,12 @@ def _lend(stage: Stage, node: str) -> None:
     stage.seen()
 
 
-def _asked(stage: Stage, verb: str, what: str) -> bool:
+def _has_request(stage: Stage, verb: str, what: str) -> bool:
     return any((request.verb, request.resource) == (verb, what) for request in _requests(stage))
 
 
 def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
-    """Over its story the extender is refused nothing, and uses every right that the chart gives it."""
+    """No request of the extender is forbidden, and it uses every right of the chart."""
     login = _login(stage, tmp_path / "kubeconfig")
     flags = [f"--kubeconfig={login}", f"--reclaim-for={NAME}"]
     extender = stage.add_extender("extender-with-rights", profile(), flags=flags)
@@ -115,19 +115,19 @@ def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
     extender.quiet()
     stage.report({node: Usage(2)})
     assert stage.placed("p") == [node]
-    until(lambda: any(request.verb == "patch" for request in _requests(stage)), "the pod being woken")
-    _lend(stage, node)
+    until(lambda: any(request.verb == "patch" for request in _requests(stage)), "the requeue in the audit log")
+    _borrow(stage, node)
     stage.create(stage.pod("q", NAME, cpu="5", selector={"kubernetes.io/hostname": node}))
     assert stage.placed("q") == [node]
-    until(lambda: _asked(stage, "create", "pods/eviction"), "the eviction being written down")
-    until(lambda: _asked(stage, "patch", "elasticquotas/status"), "the quotas' status being written")
+    until(lambda: _has_request(stage, "create", "pods/eviction"), "the eviction in the audit log")
+    until(lambda: _has_request(stage, "patch", "elasticquotas/status"), "the quotas' status being written")
     extender.process.stop()
-    until(lambda: _watched(stage), "the watches being over")
+    until(lambda: _watched(stage), "the end of the watches")
     requests = _requests(stage)
     assert not [request for request in requests if request.code in {401, 403}]
     granted = _all_rights(_own(rendered(stage.cluster, NAME, "scheduler-rbac.yaml")))
     assert len(granted) >= 20
-    assert unused(granted, requests) == [], "rights that nothing uses: take them out of the role, or excuse them"
+    assert unused(granted, requests) == [], "unused rights: remove them from the role, or excuse them"
 
 
 def test_unused_right_is_named(stage: Stage) -> None:

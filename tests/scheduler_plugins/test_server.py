@@ -1,4 +1,4 @@
-"""The extender over HTTP, its health, and requests that kube-scheduler did not wait for."""
+"""The extender over HTTP, its health, and requests that kube-scheduler abandons."""
 
 import json
 import time
@@ -119,7 +119,7 @@ def test_full_nodes_name_the_setting(site: Site, verb: str, status: int) -> None
     assert f'request_seconds_count{{outcome="bad_request",verb="{verb}"}} 1.0' in site.get("/metrics")[1]
 
 
-def test_trouble_is_told(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_is_reported(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
     status, reply = ask("filter", ["a"], pod(requests={"cpu": "lots"}))
     assert status == 200
     assert "'lots' is not a quantity" in reply["FailedAndUnresolvableNodes"]["a"]
@@ -136,10 +136,10 @@ def test_broken_plugin_does_not_flood_the_log(ask: Ask, site: Site, caplog: pyte
     for number in range(5):
         assert "broken could not filter" in ask("filter", ["a"], pod(f"p{number}"))[1]["Error"]
     assert caplog.text.count("Cannot answer for pod default/p") == 5
-    assert caplog.text.count("Traceback") == 2  # that of the plugin, and that of what became of it
+    assert caplog.text.count("Traceback") == 2  # one of the plugin, and one of its consequence
 
 
-def test_unsynced_does_not_judge(site: Site, ask: Ask) -> None:
+def test_unsynced_extender_fails(site: Site, ask: Ask) -> None:
     site.missing = "Nodes have not been listed yet"
     _, reply = ask("filter", ["a"])
     assert reply["Error"] == "headroom-scheduler does not know the cluster yet: Nodes have not been listed yet"
@@ -154,7 +154,7 @@ def test_health_follows_watches(site: Site) -> None:
     assert site.get("/livez") == site.get("/readyz") == (200, "ok\n")
 
 
-def test_verbose_health_tells_all(site: Site) -> None:
+def test_verbose_health_lists_all(site: Site) -> None:
     site.state = "no answer for 90 s"
     assert site.get("/healthz", verbose="") == (
         200,
@@ -165,21 +165,21 @@ def test_verbose_health_tells_all(site: Site) -> None:
     assert (status, text.splitlines()[1::2]) == (503, ["[-]Pods watched failed: away", "healthz check failed"])
 
 
-def test_broken_check_is_a_complaint() -> None:
+def test_broken_check_is_a_problem() -> None:
     def broken() -> str:
         raise KeyError("x")
 
-    health = Health({}, {"odd": broken}, {"state": broken})
-    assert health.problems() == ["odd failed: KeyError: 'x'"]
+    health = Health({}, {"bad": broken}, {"state": broken})
+    assert health.problems() == ["bad failed: KeyError: 'x'"]
     assert "[i]state: state failed" in health.verbose()
 
 
-def test_stale_still_answers(site: Site, ask: Ask) -> None:
+def test_stale_cache_still_filters(site: Site, ask: Ask) -> None:
     site.problem = "away"
     assert ask("filter", ["a"])[1]["NodeNames"] == ["a"]
 
 
-def test_node_can_be_looked_at(site: Site, ask: Ask) -> None:
+def test_node_page(site: Site, ask: Ask) -> None:
     site.world.put(
         node_metric("a", cpu="10", pods=[pod_metric("old")]), pod("old", {"cpu": "3"}, node="a", scheduled=-5)
     )
@@ -218,16 +218,16 @@ def _watch() -> ClusterWatch:
     return ClusterWatch(api, ClusterCache(LoadRules(), {QUOTAS: CapacityScheduling()}), lambda: NOW)
 
 
-def test_unlisted_quotas_stop_answers() -> None:
-    """Before quotas were listed nobody knows what a namespace may use: nothing is answered, and the CRD is named."""
+def test_unlisted_quotas_block_readiness() -> None:
+    """Before the first list of quotas no namespace has known bounds: the extender is not ready, and names the CRD."""
     watch = _watch()
     health = of_watches(watch, 180)
     (problem,) = [line for line in health.missing() if line.startswith("ElasticQuotas")]
     assert "elasticquotas.scheduling.x-k8s.io" in problem
 
 
-def test_unknown_quotas_stop_nothing() -> None:
-    """A cluster that does not know the kind has no quota: all is well, and the verbose page names the CRD."""
+def test_missing_quota_crd_is_healthy() -> None:
+    """Without the CRD no namespace has a quota: the extender is healthy, and the verbose page names the CRD."""
     watch = _watch()
     for source in watch.sources:
         source.health.synced, source.health.last_contact = True, time.monotonic()
@@ -243,7 +243,7 @@ def test_unknown_quotas_stop_nothing() -> None:
 
 
 def test_only_quotas_may_be_unknown() -> None:
-    """No other kind can be done without: NodeMetrics that nobody knows are a cluster without Headroom."""
+    """Every other kind is required: without NodeMetrics the cluster has no Headroom."""
     assert [source.kind for source in _watch().sources if source.absent_is_empty] == ["ElasticQuotas"]
 
 
@@ -283,7 +283,7 @@ def test_wait_for_a_busy_loop_counts() -> None:
     for ticks in (True, False):
         site = _Site()
         site.slow.tick()
-        site.now += 1.5  # a change of a pod keeps the loop busy
+        site.now += 1.5  # a change of a pod blocks the loop
         received = site.now
         if ticks:
             site.slow.tick()

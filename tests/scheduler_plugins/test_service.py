@@ -1,4 +1,4 @@
-"""What the extender answers, and who is charged for it."""
+"""The extender's responses, and its charges."""
 
 import json
 from collections import Counter
@@ -34,17 +34,17 @@ def _ask(item: Json, *names: str) -> Arguments:
 
 
 @pytest.mark.parametrize(
-    ("used", "asked", "names"),
+    ("used", "candidates", "names"),
     [
         ({"a": "60", "b": "10", "c": "90", "d": "30"}, ["a", "b", "c", "d"], ["b", "d"]),  # no reason for the others
-        ({"a": "60", "b": "10"}, ["a"], ["a"]),  # only nodes that were asked about
-        # A node that the watch has not brought yet may be the only one that fits: it passes, after all others.
+        ({"a": "60", "b": "10"}, ["a"], ["a"]),  # only the requested nodes
+        # A node that the watch has not delivered may be the only one that fits: it passes, after all others.
         ({"a": "60", "b": "90"}, ["new", "a"], ["a", "new"]),
         ({"a": "60", "b": "90"}, ["new", "b"], ["new"]),
     ],
 )
-def test_shortlist_has_the_best(used: dict[str, str], asked: list[str], names: list[str]) -> None:
-    result = _extender(_cluster(**used)).filter(_ask(pod(), *asked))
+def test_shortlist_has_the_best(used: dict[str, str], candidates: list[str], names: list[str]) -> None:
+    result = _extender(_cluster(**used)).filter(_ask(pod(), *candidates))
     assert list(result.names) == names
     assert not result.failed
     assert not result.unresolvable
@@ -59,7 +59,7 @@ def test_preferred_nodes_are_named() -> None:
     assert world.cache.in_flight["uid-p"].names == ("d",)
 
 
-def test_nothing_left_has_reasons() -> None:
+def test_no_fitting_node_has_reasons() -> None:
     world = _cluster(a="90", b="90").put(node_metric("b", updated=-999))
     result = _extender(world).filter(_ask(pod(), "a", "b"))
     assert list(result.names) == []
@@ -87,7 +87,7 @@ def test_retry_sees_no_own_charge() -> None:
     assert not world.cache.in_flight
 
 
-def test_changed_pod_is_read_anew() -> None:
+def test_changed_pod_is_read_again() -> None:
     world = _cluster(a="60")
     extender = _extender(world)
     item = pod("p", {"cpu": "1"})
@@ -104,7 +104,7 @@ def _many(count: int) -> Json:
     return item
 
 
-def _odd(**metadata: object) -> Json:
+def _with_metadata(**metadata: object) -> Json:
     item = pod()
     return {**item, "metadata": {**item["metadata"], **metadata}}
 
@@ -113,7 +113,7 @@ def _odd(**metadata: object) -> Json:
     ("item", "reason"),
     [
         (pod(requests={"cpu": "lots"}), "spec.containers[0].resources.requests.cpu: 'lots' is not a quantity"),
-        (_odd(labels=5), "metadata.labels"),
+        (_with_metadata(labels=5), "metadata.labels"),
         (_many(4500), "spec.containers: at most 250 items are allowed"),
         (pod(initContainers=_many(251)["spec"]["containers"]), "spec.initContainers: at most 250 items are allowed"),
         (pod(nodeSelector={f"{index}": "x" * 1000 for index in range(70)}), "spec.nodeSelector: 70551 of"),
@@ -183,6 +183,6 @@ def test_burst_stays_below_the_threshold() -> None:
     for number in range(40):
         result = extender.filter(_ask(pod(f"p{number}", {"cpu": "5"}), "a", "b", "c", "d")).names
         if result:
-            landed[max(result)] += 1  # as a scheduler with a preference of its own would
+            landed[max(result)] += 1  # like a scheduler with its own preference
     assert all(40 + 5 * count <= 65 for count in landed.values())
-    assert sum(landed.values()) >= 14  # of the 20 that there is room for: the first lists were long
+    assert sum(landed.values()) >= 14  # of the 20 that fit: the first lists were long

@@ -1,4 +1,4 @@
-"""The extender behind every way to configure kube-scheduler, and in its preemption."""
+"""The extender with every configuration of kube-scheduler, and in its preemption."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +64,7 @@ def _charged(world: World, name: str = "p") -> tuple[str, ...]:
     return () if charge is None else charge.names
 
 
-# Which verbs are configured
+# Configured verbs
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -80,7 +80,7 @@ def test_prioritize_alone_spreads(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_prioritize_again_is_not_in_its_own_way(mode: Mode) -> None:
+def test_repeated_prioritize_ignores_own_charge(mode: Mode) -> None:
     world = _cluster(a="10", b="40")
     extender = _extender(world, mode)
     item = pod("p", {"cpu": "20"})
@@ -102,8 +102,8 @@ def test_shortlist_with_prioritize_is_charged_once() -> None:
     assert [row[0] for row in world.nodes("a", "b", "c").in_flight.tolist()] == [0, 5000, 0]
 
 
-def test_filter_alone_charges_what_it_knows() -> None:
-    """In weighted mode filter alone does not know where the pod goes, unless one node is left: nothing is charged."""
+def test_filter_alone_charges_known_nodes() -> None:
+    """In weighted mode filter alone does not know the pod's node, unless one node is left: it charges nothing."""
     world = _cluster(a="10", b="20", c="90")
     extender = _extender(world, Mode.WEIGHTED)
     assert list(extender.filter(_ask(pod("p"), "a", "b", "c")).names) == ["a", "b"]
@@ -123,7 +123,7 @@ def test_no_nodes_is_no_answer(mode: Mode) -> None:
     assert extender.prioritize(_ask(pod())).tolist() == []
 
 
-def test_refusals_are_told() -> None:
+def test_refusals_are_reported() -> None:
     texts: list[tuple[str, str, list[str], list[str]]] = []
 
     def note(request: PodRequest, item: Mapping[str, Any], names: Sequence[str], verdict: Verdict) -> None:
@@ -156,7 +156,7 @@ def test_preemption_where_it_helps() -> None:
     assert len(crowded.seen) == 1
 
 
-def test_victims_make_room() -> None:
+def test_victims_free_resources() -> None:
     world = _cluster(a="10")
     world.put(pod("victim", {"cpu": "40"}, node="a", scheduled=-1), pod("other", {"cpu": "5"}, node="a", scheduled=-1))
     before = str(world.nodes("a").tables[NAME][0])

@@ -27,7 +27,7 @@ def test_flags_have_defaults() -> None:
     assert parsed.kubeconfig is None
 
 
-def test_who_decides_and_for_whom() -> None:
+def test_leader_and_reclaim_settings() -> None:
     parsed = load([], {})
     assert (parsed.leader_lease, parsed.leader_identity) == (None, socket.gethostname())
     assert parsed.reclaim_for == ("headroom-scheduler",)
@@ -86,7 +86,7 @@ def test_chart_weighs_like_reference() -> None:
     assert len(weights[0]) == 8
 
 
-def test_check_says_what_profile_comes_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_prints_effective_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "profile.yaml"
     args = "{metricProvider: {type: Prometheus, address: 'https://p', token: s3cret}}"
     head = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"

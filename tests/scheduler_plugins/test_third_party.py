@@ -1,4 +1,4 @@
-"""A plugin that somebody else wrote, packaged, and installed beside the scheduler."""
+"""A third-party plugin, packaged, and installed beside the scheduler."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from scheduler_plugins.framework.verdict import Refusal, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Alphabet:
-    """Refuses nodes by their first letter, and scores by the length of the name."""
+    """Rejects nodes by their first letter, and scores by the length of the name."""
 
     refused_letters: tuple[str, ...] = ()
     points_per_letter: float = 1.0
@@ -43,7 +43,7 @@ class Alphabet:
 
 @dataclass(frozen=True, slots=True)
 class Choleric:
-    """Fails whatever it is given."""
+    """Fails for all arguments."""
 
     mood: int = 0
 
@@ -56,11 +56,11 @@ class Choleric:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Takes part in nothing."""
+    """Has no extension point."""
 
 
 class Loose:
-    """Not what a plugin is."""
+    """Is not a plugin."""
 '''
 ENTRY_POINTS = """[headroom.scheduler_plugins]
 Alphabet = alphabet:Alphabet
@@ -71,7 +71,7 @@ Missing = alphabet:Nothing
 Absent = no_such_module:Nothing
 NodeResourcesAllocatable = alphabet:Loose
 """
-"""The last one tries to take a name of ours, which stays ours."""
+"""The last entry point has the name of a built-in plugin, which takes precedence."""
 RUN = """
 import sys
 from pathlib import Path
@@ -84,8 +84,8 @@ cache = ClusterCache(profile.load_rules, {part.name: part.plugin for part in pro
 for name in ("aa", "bbbb"):
     cache.put_node(node(name))
 nodes, cycle = cache.freeze(NOW), Cycle(profile.enabled)
-asked = cache.read(pod())
-print(cycle.filter(asked, nodes).passes.tolist(), cycle.score(asked, nodes).tolist())
+pod_request = cache.read(pod())
+print(cycle.filter(pod_request, nodes).passes.tolist(), cycle.score(pod_request, nodes).tolist())
 """
 HEAD = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\nplugins:\n"
 
@@ -107,7 +107,7 @@ def test_installed_plugin_takes_part(installed: Path, tmp_path: Path) -> None:
     assert 'Plugin Alphabet, weight 3, {"refusedLetters": ["a"], "pointsPerLetter": 10.0}' in checked.stdout
 
 
-def test_broken_plugin_is_told_by_name(installed: Path, tmp_path: Path) -> None:
+def test_broken_plugin_is_reported_by_name(installed: Path, tmp_path: Path) -> None:
     path = tmp_path / "profile.yaml"
     names = ("Choleric", "Idle", "Loose", "Missing", "Absent", "Alphabets")
     wrong = "- {name: Alphabet, args: {pointsPerLetter: -1, refusedLetter: [b]}}\n- {name: LoadAwareScheduling}\n"

@@ -1,4 +1,4 @@
-"""Feeding the cache from watches, also with objects that Kubernetes does not allow; the rest: tests/headroom/kube."""
+"""Updates of the cache from watches, also with objects that Kubernetes rejects; the rest: tests/headroom/kube."""
 
 import json
 from typing import Any
@@ -48,9 +48,7 @@ async def test_changes_reach_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (ledgers[0].load()[0], ledgers[1].sums.node_delta[0]) == (90_000, 2000)
 
 
-async def test_unreadable_object_is_passed_over(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_unreadable_object_is_skipped(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     bad = node_metric("a", cpu="lots")
     following = await follow(
@@ -73,7 +71,7 @@ async def test_unreadable_object_is_passed_over(
 
 
 @pytest.mark.parametrize("end", [Changed("DELETED", pod("p")), Relisted([])])
-async def test_unreadable_object_that_is_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch, end: Change) -> None:
+async def test_deleted_unreadable_object_is_removed(monkeypatch: pytest.MonkeyPatch, end: Change) -> None:
     bad, other = pod("p", {"cpu": "lots"}), pod("p", {"cpu": "lots"})
     other["metadata"] |= {"namespace": "elsewhere", "uid": "other"}
     changes = [Changed("ADDED", bad), Changed("ADDED", other), Changed("DELETED", other)]
@@ -90,12 +88,12 @@ async def test_unreadable_object_that_is_gone_is_forgotten(monkeypatch: pytest.M
         {"metadata": {"name": "a"}, "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 10**400}}},
     ],
 )
-async def test_odd_objects_do_no_harm(monkeypatch: pytest.MonkeyPatch, bad: Json) -> None:
+async def test_malformed_objects_are_skipped(monkeypatch: pytest.MonkeyPatch, bad: Json) -> None:
     following = await follow(World().cache, monkeypatch, {NODE_METRICS: [Changed("ADDED", bad)]})
     assert following.unreadable == {"NodeMetric a"}
 
 
-async def test_large_pod_counts_with_what_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_pod_counts_usual_resources(monkeypatch: pytest.MonkeyPatch) -> None:
     many = {f"a.b/{index}": "1" for index in range(5000)}
     large = pod("p", {**many, "cpu": "2", "memory": "1Gi"}, {**many, "cpu": "3"}, node="a", overhead={"cpu": "1"})
     looked_at = []
@@ -147,7 +145,7 @@ async def test_large_node_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
         assert following.unreadable == {"Node a"}
 
 
-async def test_complaints_name_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_problems_name_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     fresh = watched(World().cache)
     assert not fresh.synced
     assert [line.split(" ")[0] for line in fresh.problems(180)] == ["Nodes", "NodeMetrics", "Pods"]
@@ -175,7 +173,7 @@ def test_lone_surrogates_are_shown() -> None:
         ({}, {"overhead": 7}, "spec.overhead"),
     ],
 )
-def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[str, Any], field: str) -> None:
+def test_malformed_pod_is_rejected_by_its_field(metadata: dict[str, Any], spec: dict[str, Any], field: str) -> None:
     item = pod()
     item = {**item, "metadata": {**item["metadata"], **metadata}, "spec": {**item["spec"], **spec}}
     with pytest.raises(MalformedPod, match=f"^{field}: must be "):
@@ -192,17 +190,17 @@ def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[st
         (HoldReconciler, "hold"),
     ],
 )
-async def test_one_pod_stops_reclaim_at_no_step(part: type, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A more important pod that waits, too, cannot be evaluated, whatever that raises."""
+async def test_failing_pod_does_not_stop_reclaim(part: type, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A waiting pod of higher priority cannot be evaluated, whatever its error."""
     play, texts = Play(), list[str]()
     play.wait("b", "b0", 2, priority=100)
     play.watch()
     sound = getattr(part, step)
 
-    def broken(self: Any, asked: Any, *rest: Any) -> Any:  # noqa: ANN401
-        if asked.name == "b0":
+    def broken(self: Any, incoming: Any, *rest: Any) -> Any:  # noqa: ANN401
+        if incoming.name == "b0":
             raise TypeError("unhashable type: 'dict'")
-        return sound(self, asked, *rest)
+        return sound(self, incoming, *rest)
 
     monkeypatch.setattr(part, step, broken)
     monkeypatch.setattr(play.controller._recorder, "explain", lambda pod, *said: texts.append(f"{pod.name} {said[-1]}"))

@@ -37,20 +37,20 @@ def served(*objects: Json, now: float = 0) -> Pages:
     return WatcherPages(cache, lambda: NOW + now, lambda: True).pages()
 
 
-async def ask(asked: Pages, path: str = "/watcher", **query: str) -> Reply:
-    made = asked["GET", path](Request("GET", path, query))
+async def ask(server: Pages, path: str = "/watcher", **query: str) -> Reply:
+    made = server["GET", path](Request("GET", path, query))
     return made if isinstance(made, Reply) else await made
 
 
-async def metrics(asked: Pages, name: str = "n") -> list[Any]:
-    nodes: Mapping[str, Any] = json.loads((await ask(asked)).body)["data"]["NodeMetricsMap"]
+async def metrics(server: Pages, name: str = "n") -> list[Any]:
+    nodes: Mapping[str, Any] = json.loads((await ask(server)).body)["data"]["NodeMetricsMap"]
     return [
         (metric["type"], metric["operator"], metric["rollup"], metric["value"]) for metric in nodes[name]["metrics"]
     ]
 
 
 async def test_answers_take_a_share_of_the_time() -> None:
-    """However many ask at once, for all nodes or one, the document is made anew once for all, one at a time."""
+    """Concurrent requests, for all nodes or one, share one new document; documents are built one at a time."""
     cache = ClusterCache(LoadRules())
     for name in "ab":
         cache.put_node(node(name))
@@ -68,7 +68,7 @@ async def test_answers_take_a_share_of_the_time() -> None:
             return result
 
     requested = Counted(cache, lambda: NOW, lambda: True).pages()
-    queries: list[dict[str, str]] = [{}, {"host": "a"}, {"host": "nobody"}]
+    queries: list[dict[str, str]] = [{}, {"host": "a"}, {"host": "absent"}]
     replies = await asyncio.gather(*(ask(requested, **query) for query in queries * 50))
     assert Counter(reply.status for reply in replies) == {200: 100, 404: 50}
     assert made == 1
@@ -108,10 +108,10 @@ WINDOW = [
 @pytest.mark.parametrize(
     ("metric", "served_as"),
     [
-        # Average and deviation of the window that load-watcher would take, in percent of what the node can allocate.
+        # The average and deviation of the window that load-watcher uses, in percent of the node's allocatable.
         (node_metric("n", aggregated=WINDOWS), WINDOW),
         (node_metric("n", "50", "10Gi"), [("CPU", "Latest", "", 50.0), ("Memory", "Latest", "", 10.0)]),
-        # No node runs without memory: zero means that nothing was measured, and an idle CPU is no such sign.
+        # No node runs without memory: zero means no measurement, but an idle CPU does not.
         (node_metric("n", "0", "0"), [("CPU", "Latest", "", 0.0)]),
     ],
 )
@@ -119,14 +119,14 @@ async def test_metrics_are_served(metric: Json, served_as: list[Any]) -> None:
     assert await metrics(served(node("n"), metric)) == served_as
 
 
-async def test_old_reports_are_left_out() -> None:
+async def test_old_reports_are_skipped() -> None:
     objects = node("n"), node("m"), node_metric("n", updated=0), node_metric("m", updated=-100)
     assert set(json.loads((await ask(served(*objects))).body)["data"]["NodeMetricsMap"]) == {"n", "m"}
     assert set(json.loads((await ask(served(*objects, now=100))).body)["data"]["NodeMetricsMap"]) == {"n"}
     assert (await ask(served(*objects, now=200))).status == 500
 
 
-async def test_reports_without_nodes_are_left_out() -> None:
+async def test_reports_without_nodes_are_skipped() -> None:
     nodes = json.loads((await ask(served(node("n"), node("m"), node_metric("n"), node_metric("x")))).body)
     assert set(nodes["data"]["NodeMetricsMap"]) == {"n"}
 
@@ -143,7 +143,7 @@ async def test_changes_are_served() -> None:
     assert (await metrics(requested))[0] == ("CPU", "Latest", "", 50.0)
 
 
-async def test_our_own_client_understands() -> None:
+async def test_own_client_reads_document() -> None:
     listener = await serve(served(node("n"), node_metric("n", aggregated=WINDOWS, updated=-20)), "127.0.0.1", 0)
     try:
         site = Site(f"http://127.0.0.1:{listener.port}", MetricProvider())
@@ -161,7 +161,7 @@ async def test_our_own_client_understands() -> None:
     [([900.0, 600.0], 900.0), ([600.0, 300.0, 850.0], 600.0), ([300.0, 1800.0], 1800.0), ([300.0], 300.0), ([], None)],
 )
 def test_windows_fall_back_one_step(windows: list[float], taken: float | None) -> None:
-    """15m falls back to 10m, but not to 5m; what agents report beyond that is taken as it comes."""
+    """15m falls back to 10m, but not to 5m; other windows of agents are used unchanged."""
     assert window_of(windows) == taken
 
 

@@ -1,4 +1,4 @@
-"""The JSON that kube-scheduler sends and reads."""
+"""The JSON between kube-scheduler and the extender."""
 
 import json
 
@@ -30,7 +30,7 @@ def _body(**keys: object) -> bytes:
     ("body", "names"),
     [
         (_body(), ["a", "b"]),
-        (_body(NodeNames=["a", "b", "a"]), ["a", "b"]),  # a name that is sent twice is evaluated once
+        (_body(NodeNames=["a", "b", "a"]), ["a", "b"]),  # a repeated name is evaluated once
         (_body(NodeNames=[], Nodes={"items": [node("a"), node("b")]}), []),  # names count beside Nodes
         (_body(NodeNames=["b"], Nodes={"items": [node("a"), node("b")]}), ["b"]),
         (json.dumps({"Pod": pod(), "NodeNames": ["a"], "Future": 1}).encode(), ["a"]),  # an absent key is one of null
@@ -52,7 +52,7 @@ def test_names_are_read(body: bytes, names: list[str]) -> None:
     ],
 )
 def test_full_nodes_are_refused(body: bytes) -> None:
-    """Full Node objects are refused with the setting that sends names."""
+    """Full Node objects are rejected with the setting that sends names."""
     with pytest.raises(FullNodes, match="nodeCacheCapable: false was removed: set nodeCacheCapable: true"):
         parse(body)
 
@@ -102,7 +102,7 @@ def test_reply_has_go_names() -> None:
 @pytest.mark.parametrize(
     "result", [FilterResult(["z"]), FilterResult((), {"z": ""}), FilterResult((), None, {"z": ""})]
 )
-def test_strangers_are_not_named(result: FilterResult) -> None:
+def test_unknown_nodes_are_rejected(result: FilterResult) -> None:
     with pytest.raises(ValueError, match="not sent: z"):
         filter_reply(result, Arguments(pod(), ["a"]))
 
@@ -156,7 +156,7 @@ def test_bad_victims_are_named(body: bytes, says: str) -> None:
 
 
 def test_preemption_is_answered_with_uids() -> None:
-    """The answer is always of uids. kube-scheduler rejects a node without a victim, so there is none."""
+    """The response always has uids. kube-scheduler rejects a node without a victim, so there is none."""
     requested = Preemption(pod(), {"a": Victims(("u",), 2), "b": Victims(())})
     assert json.loads(preempt_reply(requested.victims, requested)) == {
         "NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u"}], "NumPDBViolations": 2}}

@@ -1,4 +1,4 @@
-"""An extender on a machine whose clock is wrong, put together as in the product: ages go by the API server's time."""
+"""The assembled extender on a machine with a wrong clock: ages use the API server's time."""
 
 import json
 import time
@@ -20,7 +20,7 @@ def _reported(seconds_ago: float) -> Json:
 
 
 class Site:
-    """An extender with one node; this machine's clock is ahead of the API server's. [s]"""
+    """Return an extender with one node; this machine's clock is ahead of the API server's. [s]"""
 
     def __init__(self, ahead: float, monkeypatch: pytest.MonkeyPatch) -> None:
         api = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test")

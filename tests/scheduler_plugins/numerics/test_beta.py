@@ -24,7 +24,7 @@ def test_fit_has_the_moments(mean: float, part: float) -> None:
 @pytest.mark.parametrize(
     ("mean", "second"),
     [
-        (0.0, 0.0),  # no room for any variance
+        (0.0, 0.0),  # no variance is possible
         (1.0, 1.01),  # the same at the other end
         (0.5, 0.24),  # a negative variance
         (0.5, 0.5),  # the variance of a coin, the largest there is
@@ -32,16 +32,16 @@ def test_fit_has_the_moments(mean: float, part: float) -> None:
         (1.1, 1.3),
     ],
 )
-def test_moments_that_nothing_has(mean: float, second: float) -> None:
+def test_invalid_moments(mean: float, second: float) -> None:
     assert with_moments(mean, second) is None
 
 
-def test_outside_of_shares_is_nothing() -> None:
+def test_no_probability_outside_of_shares() -> None:
     assert [Beta(2.0, 2.0).below(x) for x in (-0.1, 1.1, math.nan)] == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(0.0, 1.0), (1.0, 0.0), (-1.0, 2.0)])
-def test_parameters_of_no_distribution(alpha: float, beta: float) -> None:
+def test_invalid_parameters(alpha: float, beta: float) -> None:
     assert [Beta(alpha, beta).below(x) for x in (0.0, 0.5, 1.0)] == [0.0, 0.0, 1.0]
 
 
@@ -53,5 +53,5 @@ def test_tiny_deviations_are_steps(mean: float, deviation: float) -> None:
     assert high == pytest.approx(1.0, abs=1e-9)
 
 
-def test_nothing_is_below_where_there_is_no_distribution() -> None:
+def test_no_distribution_has_no_share_below() -> None:
     assert [probability_below(mean, 0.5, 1.0) for mean in (1.0, 0.5, 1.2)] == [(0.0, None)] * 3

@@ -15,7 +15,7 @@ def _risks(*rows: tuple[float, float, int, int, int]) -> list[float]:
 
 @pytest.mark.parametrize("mean", [1 - 2**-53, 1 - 2**-52])
 def test_mean_next_to_one(mean: float) -> None:
-    """A mean without room for a distribution beside it is one without a deviation, not one that exceeds everything."""
+    """A mean so close to one that no distribution fits has no deviation; it does not exceed every value."""
     assert load_risk(mean, widened(mean, 0.5), 100, 200, 100) == 0.0
     assert load_risk(mean, widened(mean, 0.5), 99, 200, 100) == 1.0
 
@@ -23,15 +23,15 @@ def test_mean_next_to_one(mean: float) -> None:
 @pytest.mark.parametrize(
     ("row", "risk"),
     [
-        ((0.5, 0.1, 50, 200, 100), 0.5),  # half of the load is beyond what is requested
-        ((0.5, 0.0, 50, 200, 100), 0.0),  # exactly what is requested, and never more
+        ((0.5, 0.1, 50, 200, 100), 0.5),  # half of the load exceeds the requests
+        ((0.5, 0.0, 50, 200, 100), 0.0),  # exactly the requests, never more
         ((0.51, 0.0, 50, 200, 100), 1.0),  # always more
-        ((0.5, 0.1, 0, 0, 100), 0.0),  # nobody may use anything: zero of zero
+        ((0.5, 0.1, 0, 0, 100), 0.0),  # no pod may use any: zero of zero
         ((0.5, 0.1, 0, 100, 100), 1.0),  # limits that fill the node exactly set no condition
-        ((0.5, 0.1, 50, 50, 100), 0.0),  # limits as requested: more cannot be
+        ((0.5, 0.1, 50, 50, 100), 0.0),  # limits as requested: a larger load is impossible
         ((1.0, 0.0, 99, 200, 100), 1.0),  # a full node
         ((1.0, 0.0, 100, 200, 100), 0.0),  # a full node of which all is requested
-        ((0.0, 0.0, 0, 9, 0), 0.0),  # a node that has nothing
+        ((0.0, 0.0, 0, 9, 0), 0.0),  # a node without capacity
     ],
 )
 def test_load_risk_at_its_edges(row: tuple[float, float, int, int, int], risk: float) -> None:
@@ -40,7 +40,7 @@ def test_load_risk_at_its_edges(row: tuple[float, float, int, int, int], risk: f
 
 
 def test_limits_condition_the_load() -> None:
-    """Limits below the capacity lower the risk: what nobody may use does not count as possible."""
+    """Limits below the capacity lower the risk: usage beyond the limits does not count as possible."""
     free, bound = load_risk(0.5, 0.1, 55, 200, 100), load_risk(0.5, 0.1, 55, 60, 100)
     assert 0 < bound < free
 
@@ -51,7 +51,7 @@ def test_limits_condition_the_load() -> None:
         (2, 6, 4, 0.5),
         (2, 4, 4, 0.0),  # limits that just fit
         (4, 5, 4, 1.0),  # everything is requested already
-        (0, 3, 0, 1.0),  # a node that has nothing
+        (0, 3, 0, 1.0),  # a node without capacity
         (0, 0, 0, 0.0),
     ],
 )

@@ -1,4 +1,4 @@
-"""A real kube-scheduler whose every answer is known, and random pods that ask for all that its filters know."""
+"""A real kube-scheduler with its results per node, and random pods that use all of its filters."""
 
 import json
 import re
@@ -17,17 +17,17 @@ from tools.devcluster.component import Component
 Json = dict[str, Any]
 
 _END: Final = re.compile(r"\.(?: no new claims| preemption:|$)")
-"""What follows the reasons."""
+"""Text after the reasons."""
 _POLL_SECONDS: Final = 0.005
 _PATIENCE_SECONDS: Final = 120.0
 
 
 class Listener:
-    """An extender that refuses nothing and remembers which nodes it was sent: those that pass all in-tree filters."""
+    """An extender that rejects no node and records the nodes of each request: those that pass all in-tree filters."""
 
     def __init__(self) -> None:
         self.fit: dict[str, frozenset[str]] = {}
-        """The nodes by the pod's uid."""
+        """Nodes by the uid of the pod."""
         listener = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -43,7 +43,7 @@ class Listener:
                 self.wfile.write(answer)
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = Thread(target=self._server.serve_forever, daemon=True)
@@ -60,7 +60,7 @@ class Listener:
 
 
 class KubeScheduler:
-    """A kube-scheduler with all its own filters, which looks at every node."""
+    """A kube-scheduler with all its own filters, which filters every node."""
 
     def __init__(self, cluster: Cluster, name: str, listener: Listener, component: Component) -> None:
         self.cluster = cluster
@@ -71,7 +71,7 @@ class KubeScheduler:
     @classmethod
     @contextmanager
     def run(cls, cluster: Cluster, name: str) -> Iterator["KubeScheduler"]:
-        """Start one, and end it."""
+        """Start a kube-scheduler, and stop it at the end."""
         listener = Listener()
         extender = {"urlPrefix": listener.url, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "30s"}
         result = {
@@ -87,10 +87,10 @@ class KubeScheduler:
             listener.close()
 
     def evaluator(self, pod: Json) -> tuple[Json, frozenset[str], Mapping[str, int]]:
-        """Create a pod and wait until it was evaluated.
+        """Create a pod and wait until kube-scheduler has tried it.
 
         Returns:
-            The pod as it is then, the nodes that fit, and where none does how many nodes have each reason.
+            The pod after the attempt, the nodes that fit, and, if none does, the number of nodes per reason.
         """
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
         self.cluster.api.request("POST", path, pod)
@@ -116,7 +116,7 @@ class KubeScheduler:
 
 
 def reasons(message: str) -> Counter[str]:
-    """Return how many nodes have each reason, as kube-scheduler says when it finds no node."""
+    """Return the number of nodes per reason, from kube-scheduler's message when no node fits."""
     text = _END.split(message.partition("are available: ")[2])[0]
     counted = (part.partition(" ") for part in text.split(", ") if part)
     return Counter({reason: int(count) for count, _, reason in counted})
@@ -125,7 +125,7 @@ def reasons(message: str) -> Counter[str]:
 ZONE: Final = "fit/zone"
 """Label of most nodes."""
 RANK: Final = "fit/rank"
-"""Label of nodes with numbers and what is none."""
+"""Label of nodes with numbers and other text."""
 POOL: Final = "fit/pool"
 """Label and taint of the nodes."""
 ZONES: Final = ("a", "b", "c")
@@ -136,7 +136,7 @@ _TOLERATION: Final = {"key": POOL, "operator": "Exists"}
 
 
 class RandomPods:
-    """Makes pods, the same ones for the same seed."""
+    """Generates pods, the same ones for the same seed."""
 
     def __init__(self, seed: int, scheduler: str, nodes: list[str]) -> None:
         self._random = Random(seed)  # noqa: S311 - nothing secret

@@ -1,4 +1,4 @@
-"""An API server that fails when it is told to, and a small play on it: somebody borrows, somebody wants it back."""
+"""An API server with injected failures, and a small scenario: a namespace borrows, its lender reclaims."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -37,21 +37,21 @@ class Server:
         self.pods: dict[str, Json] = {}
         self.quotas: dict[str, list[Json]] = {}
         self.log: list[str] = []
-        self.evicted: list[str] = []  # names of the pods that were told to leave, in order
+        self.evicted: list[str] = []  # names of the evicted pods, in order
         self.history: list[Event] = []
-        """What it took, for the evaluate of histories; times are lengths of its log."""
+        """The accepted writes, for the check of histories; times are lengths of the log."""
         self.writer = ""
-        """Who writes."""
+        """The identity of the writer."""
         self.before: Callable[[str], None] = lambda _: None
-        """Is told of each request before it is answered, and may raise."""
+        """A hook that gets each request before the response, and may raise."""
         self.version = 100
 
     def fail(self, request: str, error: BaseException, times: int = 10**4) -> None:
-        """Have requests that begin so fail, before they take effect, so many times."""
+        """Fail the next requests with this prefix, before they take effect."""
         left = [error] * times
 
-        def fails(asked: str) -> None:
-            if asked.startswith(request) and left:
+        def fails(received: str) -> None:
+            if received.startswith(request) and left:
                 raise left.pop()
 
         self.before = fails
@@ -121,14 +121,14 @@ class Server:
 
 
 class Play:
-    """A borrower with two pods on a node of three GPUs, and a lender who wants two of them back."""
+    """A borrower with two pods on a node of three GPUs, and a lender that reclaims two of the GPUs."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - of ReclaimSettings
         self.server = Server()
         self.world = World({"n1": 3}, {"a": (1, 3), "b": (2, 3)})
         self.now = NOW
         self.ahead = 0.0
-        """By how much the machine's clock has been set since. [s]"""
+        """The total adjustment of the machine's clock. [s]"""
         self.leads = True
         self.settings = PreemptionSettings(**settings)
         self.put_quota("a", 1)
@@ -146,17 +146,17 @@ class Play:
         self.server.pods[f"/api/v1/namespaces/{namespace}/pods/{name}"] = pod
 
     def wait(self, namespace: str, name: str, gpus: int, **spec: Any) -> None:  # noqa: ANN401 - any field of a PodSpec
-        """A pod that kube-scheduler found no node for is on the server."""
+        """Create a pod on the server that kube-scheduler found no node for."""
         refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
         self.add(namespace, name, gpus, {"schedulerName": OURS, **spec}, {"conditions": [refused]})
 
     def put_quota(self, namespace: str, least: int) -> None:
-        """A quota with a max of 3 is on the server; the watch has yet to bring it."""
+        """Put a quota with a max of 3 on the server; the watch has not delivered it yet."""
         spec = {"min": {GPU: str(least)}, "max": {GPU: "3"}}
         self.server.quotas[namespace] = [{"metadata": {"name": "q", "namespace": namespace}, "spec": spec}]
 
     def start(self) -> None:
-        """A program that knows nothing but what the server says: the first one, or the next."""
+        """Start a process that knows only the server's state: the first one, or its successor."""
         for uid in list(self.world.cluster.pods):
             self.world.cluster.delete_pod(uid)
         self.registry = CollectorRegistry()
@@ -184,7 +184,7 @@ class Play:
             self.pending.put_pod(pod)
 
     async def hold(self) -> None:
-        """The hold is written, and the watch shows it."""
+        """Have the hold written and shown by the watch."""
         await self.controller.reconcile()
         self.watch()
 

@@ -1,4 +1,4 @@
-"""Decisions and evictions against an API server that fails, or changes, at every moment between them."""
+"""Decisions and evictions against an API server that fails, or changes, at every step between them."""
 
 from collections.abc import Callable
 from typing import cast
@@ -19,13 +19,13 @@ class Died(BaseException):
     """The process ended here."""
 
 
-async def test_hold_comes_first() -> None:
-    """Nobody is evicted before the hold is written, and seen by our own watch; then just whom it names."""
+async def test_hold_precedes_eviction() -> None:
+    """The controller evicts after its own watch has shown the hold, and only the hold's victims."""
     play = Play()
     await play.controller.reconcile()
     assert (play.held(), play.server.evicted) == (True, [])
     await play.controller.reconcile()
-    assert play.server.evicted == []  # the watch has not shown it
+    assert play.server.evicted == []  # the watch has not shown the hold
     play.watch()
     await play.controller.reconcile()
     assert play.server.evicted == ["a2"]
@@ -35,8 +35,8 @@ async def test_hold_comes_first() -> None:
 
 
 @pytest.mark.parametrize("rule", list(BudgetsRule))
-async def test_death_at_every_request(rule: BudgetsRule) -> None:
-    """Wherever the process ends, before or after a request took effect, the next one evicts the same, once."""
+async def test_crash_at_every_request(rule: BudgetsRule) -> None:
+    """Wherever the process ends, before or after a request took effect, the next one evicts the same pods, once."""
     whole = Play(disruption_budgets=rule)
     requests: list[str] = []
     whole.server.before = requests.append
@@ -64,12 +64,12 @@ async def test_death_at_every_request(rule: BudgetsRule) -> None:
         assert play.held()
 
 
-async def test_room_is_used_and_nobody_more_leaves() -> None:
+async def test_free_resources_avoid_evictions() -> None:
     play = Play()
     await play.live()
     play.end("a2")
     await play.live(3)
-    assert play.server.log[-1].startswith("PATCH b1")  # kube-scheduler is told to look again
+    assert play.server.log[-1].startswith("PATCH b1")  # the pod is requeued
     play.pod("b1")["spec"]["nodeName"] = "n1"
     play.watch()
     log = list(play.server.log)
@@ -86,14 +86,14 @@ async def test_room_is_used_and_nobody_more_leaves() -> None:
             6,
             id="the pod is deleted, and only the server knows",
         ),
-        pytest.param(lambda play: play.end("a2"), 6, id="the victim ended by itself: there is room"),
+        pytest.param(lambda play: play.end("a2"), 6, id="the victim ended by itself: its resources are free"),
         pytest.param(
             lambda play: play.pod("a2")["metadata"].update(uid="another"), 1, id="another pod has the victim's name"
         ),
     ],
 )
-async def test_pods_go_in_between(change: Callable[[Play], None], rounds: int) -> None:
-    """After the hold was seen: nobody leaves."""
+async def test_pods_deleted_in_between(change: Callable[[Play], None], rounds: int) -> None:
+    """The controller evicts no pod after such a change to a pod of the hold."""
     play = Play()
     await play.hold()
     change(play)
@@ -102,7 +102,7 @@ async def test_pods_go_in_between(change: Callable[[Play], None], rounds: int) -
 
 
 async def test_preemptor_is_bound_in_between() -> None:
-    """kube-scheduler bound the pod meanwhile: the hold cannot be written, and nobody leaves."""
+    """kube-scheduler bound the pod meanwhile: the hold cannot be written, and no pod is evicted."""
     play = Play()
     pod = play.pod("b1")
     pod["spec"]["nodeName"], pod["metadata"]["resourceVersion"] = "n1", "2"
@@ -112,8 +112,8 @@ async def test_preemptor_is_bound_in_between() -> None:
     assert play.server.evicted == []
 
 
-async def test_note_of_kube_scheduler_in_between() -> None:
-    """kube-scheduler notes anew why the pod waits: the hold is written all the same, and known at once."""
+async def test_condition_updated_in_between() -> None:
+    """kube-scheduler updates the pod's condition meanwhile: the hold is written, and observed at once."""
     play = Play()
     pod = play.pod("b1")
     pod["status"]["conditions"][0]["message"], pod["metadata"]["resourceVersion"] = "0/2 nodes", "7"
@@ -122,9 +122,9 @@ async def test_note_of_kube_scheduler_in_between() -> None:
     assert play.world.cluster.pods["b/b1"].hold is not None
 
 
-async def test_hold_of_another_in_between() -> None:
-    """Another replica has just written a hold: it stands, and ours is not written over it."""
-    play, other = Play(), Hold("n9", NOW + 60, ("somebody",))
+async def test_hold_of_other_replica_in_between() -> None:
+    """Another replica has just written a hold: the controller does not overwrite it."""
+    play, other = Play(), Hold("n9", NOW + 60, ("another",))
     pod = play.pod("b1")
     pod["metadata"] |= {"resourceVersion": "7", "annotations": other.annotations}
     pod["status"]["conditions"].append(other.condition)
@@ -134,20 +134,20 @@ async def test_hold_of_another_in_between() -> None:
 
 
 async def test_quota_changes_in_between() -> None:
-    """A quota that the server has otherwise than we know it: nobody leaves before the watch has brought it."""
+    """The server's quota differs from the watched one: no pod is evicted before the watch delivers it."""
     play = Play()
     await play.hold()
     play.put_quota("a", 3)
     await play.live()
     assert play.server.evicted == []
-    play.world.cluster.put_quota(*play.server.quotas["a"])  # the borrower borrows nothing any more
+    play.world.cluster.put_quota(*play.server.quotas["a"])  # the borrower no longer borrows
     await play.live()
     assert (play.held(), play.server.evicted) == (False, [])
 
 
 @pytest.mark.parametrize("rule", list(BudgetsRule))
-async def test_another_pod_of_that_name_at_the_last_moment(rule: BudgetsRule) -> None:
-    """A victim that is replaced after it was read for the last time: the other pod stays, by the API server's word."""
+async def test_victim_replaced_before_eviction(rule: BudgetsRule) -> None:
+    """A victim is replaced after the last read: the API server's precondition keeps the other pod."""
     play = Play(disruption_budgets=rule)
     await play.hold()
 
@@ -157,12 +157,12 @@ async def test_another_pod_of_that_name_at_the_last_moment(rule: BudgetsRule) ->
 
     play.server.before = replaced
     await play.controller.reconcile()
-    assert any(line.startswith(("EVICT", "DELETE")) for line in play.server.log), "nobody was to leave"
+    assert any(line.startswith(("EVICT", "DELETE")) for line in play.server.log), "no pod was evicted"
     assert play.server.evicted == []
 
 
-async def test_budget_says_no() -> None:
-    """The Eviction API refuses: the hold is withdrawn, nobody left, and that node rests for a while."""
+async def test_budget_rejects_eviction() -> None:
+    """The Eviction API rejects: the hold is withdrawn, no pod is evicted, and the node is skipped for a while."""
     play = Play()
     play.server.fail("EVICT", ApiUnavailable("Cannot evict pod as it would violate the pod's disruption budget.", 429))
     await play.hold()
@@ -178,15 +178,15 @@ async def test_budget_says_no() -> None:
 
 
 @pytest.mark.parametrize("rule", list(BudgetsRule))
-async def test_changed_victim_is_asked_again(rule: BudgetsRule) -> None:
-    """A conflict does not say that a victim is gone: it is looked at again, and asked again while it is still there."""
+async def test_changed_victim_is_evicted_again(rule: BudgetsRule) -> None:
+    """A conflict does not mean that a victim is gone: the controller evicts it again if it still exists."""
     play, verb = Play(disruption_budgets=rule), "EVICT" if rule is BudgetsRule.RESPECT else "DELETE"
     play.server.fail(verb, ApiError(409, "Conflict", "the object has been modified"), times=2)
     await play.live()
     assert (play.held(), play.server.evicted) == (True, ["a2"])
 
 
-async def test_victim_that_cannot_be_marked() -> None:
+async def test_victim_condition_fails() -> None:
     play = Play(disruption_budgets=BudgetsRule.COUNT)
     play.server.fail("PATCH a2", ApiError(403, "Forbidden", "pods/status must not be patched"))
     outcome = await evict(cast("ApiServer", play.server), play.world.cluster.pods["a/a2"], BudgetsRule.COUNT, "", NOW)
@@ -194,7 +194,7 @@ async def test_victim_that_cannot_be_marked() -> None:
     assert "must not be patched" in outcome.why
 
 
-async def test_victim_that_changes_for_ever() -> None:
+async def test_victim_with_endless_conflicts() -> None:
     play = Play()
     play.server.fail("EVICT", ApiError(409, "Conflict", "the object has been modified"))
     await play.live()
@@ -213,7 +213,7 @@ async def test_leader_changes_in_between() -> None:
     assert play.server.evicted == ["a2"]
 
 
-async def test_right_ends_in_a_write() -> None:
+async def test_lease_expires_during_write() -> None:
     play = Play()
     play.server.fail("EVICT", NotLeading("this replica no longer leads"))
     await play.hold()
@@ -222,7 +222,7 @@ async def test_right_ends_in_a_write() -> None:
     assert (play.held(), play.server.evicted) == (True, [])
 
 
-async def test_stubborn_victim_expires_the_hold() -> None:
+async def test_victim_that_stays_expires_hold() -> None:
     """A hold expires after the grace period and holdSeconds; then the pod waits, longer after each attempt."""
     play = Play(hold_seconds=10.0, back_off_seconds=20.0)
     play.pod("a2")["spec"]["terminationGracePeriodSeconds"] = 5
@@ -230,7 +230,7 @@ async def test_stubborn_victim_expires_the_hold() -> None:
     assert play.server.evicted == ["a2"]
     assert play.pod("b1")["status"]["nominatedNodeName"] == "n1"
     await play.live(4)
-    assert play.pod("b1")["status"]["nominatedNodeName"] is None  # nothing is kept for it any more
+    assert play.pod("b1")["status"]["nominatedNodeName"] is None  # its hold is withdrawn
     assert not play.world.cluster.holding(play.now)
     log = list(play.server.log)
     await play.live(15)
@@ -238,16 +238,16 @@ async def test_stubborn_victim_expires_the_hold() -> None:
     assert play.server.evicted == ["a2"]
 
 
-async def test_waits_double() -> None:
-    """When a pod may try again stands in its hold, so a restart keeps it: each attempt in vain doubles the wait."""
+async def test_backoff_doubles() -> None:
+    """The hold records when a pod may try again, so a restart keeps it: each failed attempt doubles the wait."""
     holds = Play(back_off_seconds=60.0, longest_back_off_seconds=300.0).controller._holds
     waits = [holds._may_try_again(Hold("n1", 1000.0, ("v",), attempt)) - 1000 for attempt in (1, 2, 3, 4, 10**6)]
     assert waits == [60, 120, 240, 300, 300]
 
 
 @pytest.mark.parametrize("ahead", [500.0, -500.0])
-async def test_clock_that_is_set(ahead: float) -> None:
-    """A machine's clock that is set by more than holdSeconds ends no hold: it lasts at least half its time."""
+async def test_clock_adjustment(ahead: float) -> None:
+    """A clock adjustment of more than holdSeconds expires no hold: it lasts at least half its time."""
     play = Play()
     await play.live(3)
     assert play.server.evicted == ["a2"]
@@ -261,7 +261,7 @@ async def test_clock_that_is_set(ahead: float) -> None:
 
 
 @pytest.mark.parametrize("ahead", [500.0, -500.0])
-async def test_clock_that_is_set_elsewhere(ahead: float) -> None:
+async def test_clock_adjustment_of_other_replica(ahead: float) -> None:
     play = Play()
     play.ahead = ahead
     cluster, wall = play.world.cluster, NOW + ahead
@@ -276,8 +276,8 @@ async def test_clock_that_is_set_elsewhere(ahead: float) -> None:
     assert list(play.cache.in_flight) == ["c/c1"]
 
 
-async def test_room_that_another_took() -> None:
-    """A more important pod took the room: the hold ends before its time, and others leave after the back-off."""
+async def test_resources_taken_by_other_pod() -> None:
+    """A pod of higher priority took the resources: the hold ends early, and the next eviction follows the back-off."""
     play = Play(back_off_seconds=20.0)
     await play.live(3)
     play.end("a2")
@@ -291,7 +291,7 @@ async def test_room_that_another_took() -> None:
     assert play.server.evicted == ["a2", "a1"]
 
 
-async def test_lost_node_costs_no_attempt() -> None:
+async def test_deleted_node_is_no_attempt() -> None:
     play = Play()
     await play.live(3)
     assert play.server.evicted == ["a2"]
@@ -306,7 +306,7 @@ async def test_lost_node_costs_no_attempt() -> None:
     assert '"attempt": 1' in play.pod("b1")["metadata"]["annotations"]["headroom.sh/reclaim-hold"]
 
 
-async def test_rate_is_kept() -> None:
+async def test_rate_limit() -> None:
     play = Play(eviction_burst=1, evictions_per_second=0.1)
     for namespace, least in (("a", 0), ("b", 3)):
         play.put_quota(namespace, least)
@@ -319,7 +319,7 @@ async def test_rate_is_kept() -> None:
     assert sorted(play.server.evicted) == ["a1", "a2"]
 
 
-async def test_nothing_is_decided_in_vain() -> None:
+async def test_no_needless_decisions() -> None:
     play = Play(eviction_burst=1, evictions_per_second=0.01)
     await play.live(4)
     assert play.server.evicted == ["a2"]
@@ -334,7 +334,7 @@ async def test_nothing_is_decided_in_vain() -> None:
     assert play.registry.get_sample_value(decided) == before
 
 
-async def test_rehearsal_writes_nothing() -> None:
+async def test_dry_run_writes_nothing() -> None:
     play = Play(dry_run=True)
     await play.live()
     assert play.server.log == []

@@ -1,4 +1,4 @@
-"""Decisions and evictions beside others: pods that take no hold, kube-scheduler's own preemption, quotas that go."""
+"""Decisions and evictions beside other components: failed holds, kube-scheduler's own preemption, deleted quotas."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ ONE_BY_ONE: Final = pytest.mark.parametrize("error", [TOO_LONG, WEBHOOK], ids=["
 
 
 @ONE_BY_ONE
-async def test_pod_that_takes_no_hold(error: Exception) -> None:
+async def test_hold_write_fails(error: Exception) -> None:
     play = Play()
     play.wait("b", "b2", 2)
     play.watch()
@@ -27,11 +27,11 @@ async def test_pod_that_takes_no_hold(error: Exception) -> None:
     assert not play.held()
     assert Hold.of_pod(play.pod("b2")) is not None
     assert play.server.evicted == ["a2"]
-    assert play.server.log.count("GET a2") < 10  # b1 is left alone for a while
+    assert play.server.log.count("GET a2") < 10  # the controller skips b1 for a while
 
 
 @ONE_BY_ONE
-async def test_holder_that_cannot_be_woken(error: Exception) -> None:
+async def test_requeue_of_holder_fails(error: Exception) -> None:
     play = Play()
     await play.live(3)
     play.end("a2")
@@ -50,14 +50,14 @@ async def test_holder_that_cannot_be_woken(error: Exception) -> None:
 @pytest.mark.parametrize(
     "error", [ApiError(403, "Forbidden", "cannot patch pods/status"), ApiUnavailable("away"), ApiUnavailable("", 503)]
 )
-async def test_trouble_of_all(error: Exception) -> None:
+async def test_general_failure_is_raised(error: Exception) -> None:
     play = Play()
     play.server.fail("PATCH b1", error)
     with pytest.raises(type(error)):
         await play.controller.reconcile()
 
 
-async def test_pod_that_preempts_nobody_speaks_for_itself() -> None:
+async def test_pod_without_preemption_blocks_no_other() -> None:
     play = Play()
     play.pod("b1")["spec"]["preemptionPolicy"] = "Never"
     play.wait("b", "b2", 2)
@@ -67,25 +67,25 @@ async def test_pod_that_preempts_nobody_speaks_for_itself() -> None:
     assert play.server.evicted == ["a2"]
 
 
-async def test_kube_scheduler_evicts_at_the_same_moment() -> None:
-    """kube-scheduler was allowed others while the hold was being written: ours stay, and the hold is taken back."""
+async def test_concurrent_preemption_by_kube_scheduler() -> None:
+    """kube-scheduler preempts other pods while the hold is being written: the hold is withdrawn without an eviction."""
     play = Play()
     cluster = play.world.cluster
 
-    def asks(request: str) -> None:
+    def preempts(request: str) -> None:
         if request == "PATCH b1":
             pod, victim = cluster.pods["b/b1"], cluster.pods["a/a1"]
             cluster.preemption_grants.add(PreemptionGrant(pod, play.now, {"n1": [victim]}, {"n1": "why"}))
             play.server.before = lambda _: None
 
-    play.server.before = asks
+    play.server.before = preempts
     await play.live(4)
     assert (play.held(), play.server.evicted) == (False, [])
 
 
 @pytest.mark.parametrize("nominated", ["n1", ""])
-async def test_kube_scheduler_has_evicted(nominated: str) -> None:
-    """kube-scheduler evicted somebody as it was allowed, and took the nomination away again: nobody else leaves."""
+async def test_earlier_preemption_by_kube_scheduler(nominated: str) -> None:
+    """kube-scheduler evicted an allowed victim, and cleared the nomination: no other pod is evicted."""
     play = Play()
     cluster, status = play.world.cluster, play.pod("b1")["status"]
     cluster.preemption_grants.add(
@@ -99,12 +99,12 @@ async def test_kube_scheduler_has_evicted(nominated: str) -> None:
     play.watch()
     await play.live(20)
     assert (play.held(), play.server.evicted) == (False, [])
-    await play.live(200)  # it never ends: after a while it is not waited for any longer
+    await play.live(200)  # it never ends: after a while the controller stops waiting
     assert play.held()
 
 
-async def test_no_quota_any_more() -> None:
-    """All quotas are gone after the hold was written: it would be right by priority, but is no matter of ours."""
+async def test_all_quotas_deleted() -> None:
+    """All quotas are deleted after the hold was written: an eviction by priority alone is kube-scheduler's task."""
     play = Play()
     play.pod("b1")["spec"]["priority"] = 10
     play.watch()

@@ -1,4 +1,4 @@
-"""Who has to leave: the stories of the design, claims and holds, disruption budgets, and when nobody has to."""
+"""Choice of victims: the stories of the design, claims and holds, disruption budgets, and cases without victims."""
 
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided
 from scheduler_plugins.preemption.selection.victims import UNRESOLVABLE
@@ -14,7 +14,7 @@ def story_1() -> World:
     return world
 
 
-def test_story_1_gives_back() -> None:
+def test_story_1_reclaims() -> None:
     world = story_1()
 
     decision = world.decision(world.wait("b/b2", 3))
@@ -35,7 +35,7 @@ def test_story_1_stops_at_min() -> None:
 
 
 def test_story_2_takes_from_borrower() -> None:
-    """B stays within its min: who is over min gives, C is not touched."""
+    """B stays within its min: the namespace over min loses pods, C does not."""
     world = World({"gpu": 10}, {"a": (3, 4), "b": (4, 6), "c": (3, 4)})
     world.run("c/c1", "gpu", 3)
     world.run("b/b1", "gpu", 3)
@@ -46,7 +46,7 @@ def test_story_2_takes_from_borrower() -> None:
 
 
 def test_story_2_takes_from_itself() -> None:
-    """B goes beyond its min: only its own pods of lower priority give, and the sentence says so."""
+    """B exceeds its min: the victims are its own pods of lower priority, and the message names the reason."""
     world = World({"gpu": 10}, {"a": (3, 4), "b": (4, 6), "c": (3, 4)})
     world.run("a/a1", "gpu", 2)
     world.run("c/c1", "gpu", 3)
@@ -85,14 +85,14 @@ def test_equal_priorities_stay() -> None:
     assert world.why_not(world.wait("a/a2", 1)).startswith("no eviction helps on any of 1 nodes")
 
 
-def test_never_preempts_nobody() -> None:
+def test_preemption_policy_never() -> None:
     world = story_1()
 
     assert world.why_not(world.wait("b/b2", 3, never=True)) == "not eligible due to preemptionPolicy=Never."
 
 
 def test_static_pods_stay() -> None:
-    for namespace in ("a", "b"):  # beyond its own min, and within it
+    for namespace in ("a", "b"):  # beyond the pod's own min, and within it
         world = World({"gpu": 4}, {"a": (1, 4), "b": (3, 4)})
         world.run("a/static", "gpu", 2, priority=-5, static=True)
         world.run("a/a1", "gpu", 2, priority=-4)
@@ -103,7 +103,7 @@ def test_static_pods_stay() -> None:
         assert "run no pod that may be evicted" in world.why_not(world.wait(f"{namespace}/new", 2))
 
 
-def test_waits_for_who_is_leaving() -> None:
+def test_waits_for_terminating_pod() -> None:
     world = story_1()
     world.run("a/a4", "gpu", 1, terminating=True)
     pod = world.wait("b/b2", 3, nominated="gpu")
@@ -112,7 +112,7 @@ def test_waits_for_who_is_leaving() -> None:
     assert world.victims(pod, nominated_status=UNRESOLVABLE) == {"a/a3", "a/a4"}
 
 
-def test_room_elsewhere_spares_all() -> None:
+def test_free_node_avoids_evictions() -> None:
     world = World({"full": 2, "empty": 2}, {"a": (1, 4), "b": (4, 4)})
     world.run("a/a1", "full", 2)
     pod = world.wait("b/b1", 2)
@@ -121,8 +121,8 @@ def test_room_elsewhere_spares_all() -> None:
     assert world.victims(pod, nodes=["full"]) == {"a/a1"}
 
 
-def test_victims_of_holds_are_gone() -> None:
-    """Who was evicted for another pod is neither taken again nor counted: the next pod takes the next victim."""
+def test_victims_of_holds_are_excluded() -> None:
+    """The next pod gets the next victim: the victims of another pod are excluded."""
     world = World({"gpu": 8}, {"a": (2, 8), "b": (6, 8)})
     for name in ("a1", "a2", "a3", "a4"):
         world.run(f"a/{name}", "gpu", 2)
@@ -131,7 +131,7 @@ def test_victims_of_holds_are_gone() -> None:
     assert world.victims(world.wait("b/b2", 2)) == {"a/a3"}
 
 
-def test_min_holds_beside_holds() -> None:
+def test_min_applies_beside_holds() -> None:
     world = World({"n1": 2, "n2": 4}, {"a": (4, 6), "b": (4, 6)})
     world.run("a/a1", "n1", 2)
     for name in ("a2", "a3"):
@@ -145,7 +145,7 @@ def test_min_holds_beside_holds() -> None:
     assert world.victims(second) == {"a/a3"}
 
 
-def test_room_of_holds_is_free() -> None:
+def test_resources_of_hold_victims_are_free() -> None:
     world = World({"n1": 4, "n2": 4}, {"a": (0, 4), "b": (10, 10)})
     for name in ("a1", "a2"):
         world.run(f"a/{name}", "n1", 2)
@@ -156,7 +156,7 @@ def test_room_of_holds_is_free() -> None:
 
 
 def test_beyond_min_others_do_not_count() -> None:
-    """Beyond its min a pod does not wait for a pod of another namespace to leave: that is not for it."""
+    """Beyond its min a pod does not wait for a terminating pod of another namespace: it may not use those resources."""
     world = World({"gpu": 6}, {"a": (0, 4), "b": (1, 8), "spare": (9, 9)})
     world.run("a/a1", "gpu", 2, terminating=True)
     world.run("b/b1", "gpu", 2)
@@ -165,13 +165,13 @@ def test_beyond_min_others_do_not_count() -> None:
     assert world.victims(world.wait("b/b3", 2, priority=5, nominated="gpu")) == {"b/b2"}
 
 
-def test_own_hold_says_nothing() -> None:
+def test_own_hold_is_ignored() -> None:
     world = story_1()
 
     assert world.victims(world.wait("b/b2", 3, hold=Hold("gpu", NOW + 60, ("a/a3",)))) == {"a/a3"}
 
 
-def test_own_charge_says_nothing() -> None:
+def test_own_charge_is_ignored() -> None:
     world = story_1()
     pod = world.wait("b/b2", 3)
     world.cluster.ledger.admit(pod)
@@ -188,7 +188,7 @@ def claimed() -> World:
     return world
 
 
-def test_no_eviction_in_vain() -> None:
+def test_no_useless_eviction() -> None:
     world = claimed()
     pod = world.wait("b/b2", 2)
 
@@ -227,7 +227,7 @@ def test_budget_spent_once() -> None:
 
 
 def test_two_budgets_protect() -> None:
-    """The Eviction API evicts no pod that two budgets are about, whatever they allow."""
+    """The Eviction API evicts no pod that two budgets select, whatever they allow."""
     world = protected(5)
     world.protect("a", "web", 5, name="second")
     pod = world.wait("b/b1", 2)
@@ -236,8 +236,8 @@ def test_two_budgets_protect() -> None:
     assert world.victims(pod, **COUNT) == {"a/a2"}
 
 
-def test_budget_for_everybody() -> None:
-    """To the Eviction API an empty selector is about every pod with labels, a missing one about none."""
+def test_budget_with_empty_selector() -> None:
+    """To the Eviction API an empty selector selects every pod with labels, a missing one selects none."""
     for selector, holds in (({}, True), ({"matchLabels": {}}, True), (None, False)):
         world = protected(5)
         metadata = {"name": "all", "namespace": "a"}
@@ -250,7 +250,7 @@ def test_budget_for_everybody() -> None:
         assert world.decision(pod, **COUNT).violations == 0  # kube-scheduler does not count it
 
 
-def test_leaving_victims_need_no_budget() -> None:
+def test_terminating_victims_need_no_budget() -> None:
     world = World({"gpu": 4}, {"a": (2, 4), "b": (2, 4)})
     world.run("a/a1", "gpu", 2, priority=5)
     world.run("a/a2", "gpu", 2, labels={"app": "web"}, terminating=True)
@@ -259,7 +259,7 @@ def test_leaving_victims_need_no_budget() -> None:
     assert world.victims(world.wait("b/b1", 2)) == {"a/a2"}
 
 
-def test_no_quota_leaves_quotas_alone() -> None:
+def test_pod_without_quota_spares_quotas() -> None:
     world = World({"gpu": 4}, {"a": (0, 4)})
     world.run("a/a1", "gpu", 2, priority=-5)
     world.run("free/f1", "gpu", 1)
@@ -285,7 +285,7 @@ def test_reasons_are_counted() -> None:
     assert dict(decision.rejected) == dict.fromkeys(nodes, "Insufficient nvidia.com/gpu")
 
 
-def test_arithmetic_speaks_of_what_is_short() -> None:
+def test_message_names_short_resources() -> None:
     world = World({"gpu": 4}, {"a": (2, 8)})
     spec = {"min": {"cpu": "4", "nvidia.com/gpu": "2"}, "max": {"cpu": "8"}}
     world.cluster.put_quota({"metadata": {"name": "q", "namespace": "b"}, "spec": spec})
@@ -296,7 +296,7 @@ def test_arithmetic_speaks_of_what_is_short() -> None:
     assert decision.arithmetic == "quota a/q uses 4 of min 2 (nvidia.com/gpu), quota b/q needs 2 of its min 2"
 
 
-def test_arithmetic_names_what_else_is_needed() -> None:
+def test_message_names_further_needs() -> None:
     world = World({"gpu": 4}, {"a": (0, 8)})
     spec = {"min": {"cpu": "1000", "nvidia.com/gpu": "4"}}
     world.cluster.put_quota({"metadata": {"name": "q", "namespace": "b"}, "spec": spec})
@@ -306,7 +306,7 @@ def test_arithmetic_names_what_else_is_needed() -> None:
     assert decision.arithmetic == "quota a/q uses 999500m of min 0 (cpu), quota b/q needs 1500m of its min 1000"
 
 
-def test_arithmetic_is_short() -> None:
+def test_message_is_short() -> None:
     teams = [f"t{index}" for index in range(6)]
     world = World({"gpu": 6}, {**dict.fromkeys(teams, (0, 2)), "b": (6, 6)})
     for team in teams:

@@ -1,4 +1,4 @@
-"""An eviction whose answers are lost, pods that end early again, and pods that were bound beyond max."""
+"""An eviction with lost responses, pods that end early again, and pods that were bound beyond max."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -16,31 +16,31 @@ from scheduler_plugins.quota.over_max import over_max_usage
 from tests.scheduler_plugins.preemption.plays import Play
 from tests.scheduler_plugins.preemption.worlds import GPU, NOW
 
-LOST = [ApiUnavailable("the answer did not come in time"), NotLeading("this replica no longer leads")]
+LOST = [ApiUnavailable("the response timed out"), NotLeading("this replica no longer leads")]
 Json = dict[str, Any]
 
 
-async def ask(play: Play, rule: BudgetsRule) -> Outcome:
+async def evict_victim(play: Play, rule: BudgetsRule) -> Outcome:
     return await evict(cast("ApiServer", play.server), play.world.cluster.pods["a/a2"], rule, "", NOW)
 
 
-def losing(play: Play, verb: str, error: ApiUnavailable) -> None:
+def lose_responses(play: Play, verb: str, error: ApiUnavailable) -> None:
     method: Callable[..., Any] = getattr(play.server, verb)
 
-    async def lost(*given: Any, **named: Any) -> Json:  # noqa: ANN401 - as the server takes them
+    async def respond(*given: Any, **named: Any) -> Json:  # noqa: ANN401 - arguments of the method
         await method(*given, **named)
         raise error
 
-    setattr(play.server, verb, lost)
+    setattr(play.server, verb, respond)
 
 
 @pytest.mark.parametrize("error", LOST)
 @pytest.mark.parametrize(("rule", "verb"), [(BudgetsRule.RESPECT, "create"), (BudgetsRule.COUNT, "delete")])
-async def test_answer_is_lost(rule: BudgetsRule, verb: str, error: ApiUnavailable) -> None:
-    """A pod that leaves though the answer did not come is evicted: it was looked at once more."""
+async def test_response_is_lost(rule: BudgetsRule, verb: str, error: ApiUnavailable) -> None:
+    """A pod that terminates despite a lost response is evicted: the controller reads it once more."""
     play = Play()
-    losing(play, verb, error)
-    assert (await ask(play, rule)).result is Evicted.EVICTED
+    lose_responses(play, verb, error)
+    assert (await evict_victim(play, rule)).result is Evicted.EVICTED
     assert play.server.evicted == ["a2"]
 
 
@@ -50,14 +50,12 @@ async def test_request_is_lost(rule: BudgetsRule, error: ApiUnavailable) -> None
     play = Play()
     play.server.fail("EVICT" if rule is BudgetsRule.RESPECT else "PATCH", error)
     with pytest.raises(type(error)):
-        await ask(play, rule)
+        await evict_victim(play, rule)
     assert play.server.evicted == []
 
 
 @pytest.mark.parametrize("error", LOST)
-async def test_eviction_is_told_though_it_cannot_be_marked(
-    error: ApiUnavailable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_eviction_is_recorded_without_condition(error: ApiUnavailable, monkeypatch: pytest.MonkeyPatch) -> None:
     play, texts = Play(), list[tuple[str, str]]()
     play.server.fail("PATCH a2", error)
     monkeypatch.setattr(
@@ -87,7 +85,7 @@ def test_early_end_counts() -> None:
 
 
 def test_late_end_does_not() -> None:
-    """A pod that stayed used its room, whatever becomes of it."""
+    """A pod that stayed used its resources, whenever it ends."""
     guard = WorkloadBackoff(BACK_OFF)
     guard.freed_resources("uid", "w", 0.0)
     guard.reconcile({"uid"}, EARLY_SECONDS)
@@ -95,7 +93,7 @@ def test_late_end_does_not() -> None:
     assert guard.waits("w", EARLY_SECONDS + 1) == 0
 
 
-def test_peace_forgives() -> None:
+def test_backoff_is_reset() -> None:
     guard = WorkloadBackoff(BACK_OFF)
     guard.freed_resources("one", "w", 0.0)
     guard.reconcile(set(), 10.0)
@@ -118,7 +116,7 @@ QUOTA = {
 
 
 def _play(rule: OverMaxRule, **settings: Any) -> Play:  # noqa: ANN401 - of ReclaimSettings
-    """Team a has a quota of 2 and 2 pods of before it was last changed; b1 of the other team needs no room."""
+    """Return a play in which team a has a quota of 2 and two older pods; b1 of the other team needs no resources."""
     play = Play(over_max=rule, **settings)
     play.end("b1")
     for uid in list(play.world.cluster.quota_objects):
@@ -142,7 +140,7 @@ def _named(play: Play) -> list[str]:
     return [pod.name for entry in result for pod in entry.pods]
 
 
-def test_who_is_beyond() -> None:
+def test_pods_beyond_max() -> None:
     play = _play(OverMaxRule.REPORT)
     assert _named(play) == []
     _late(play, "late1", 1)
@@ -155,7 +153,7 @@ def test_who_is_beyond() -> None:
     assert _named(play) == ["late2", "late1"]
 
 
-def test_lowered_max_names_nobody() -> None:
+def test_lowered_max_selects_no_pods() -> None:
     play = _play(OverMaxRule.EVICT)
     lowered = {**QUOTA, "spec": {"min": {GPU: "1"}, "max": {GPU: "1"}}}
     play.world.cluster.put_quota(lowered)
@@ -178,7 +176,7 @@ def test_other_resources_do_not_matter() -> None:
         (OverMaxRule.EVICT, {"eviction_burst": 1, "evictions_per_second": 0.01}, ["late2"]),
     ],
 )
-async def test_what_becomes_of_them(rule: OverMaxRule, settings: dict[str, Any], evicted: list[str]) -> None:
+async def test_pods_beyond_max_by_rule(rule: OverMaxRule, settings: dict[str, Any], evicted: list[str]) -> None:
     play = _play(rule, **settings)
     _late(play, "late1", 1)
     _late(play, "late2", 2)

@@ -1,4 +1,4 @@
-"""Whether pods fit nodes: the filters one by one; on_cluster compares with kube-scheduler itself."""
+"""The filters of the model of kube-scheduler, one by one; on_cluster compares with kube-scheduler itself."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -65,12 +65,12 @@ def cluster(*objects: Json) -> QuotaCluster:
     return made
 
 
-def misfit(asked: Json, found: QuotaCluster, name: str = "n", without: Iterable[str] = ()) -> str | None:
-    return FitModel(QuotaPod.from_json(asked), found, found.nominations(NOW)).misfit(name, frozenset(without))
+def misfit(item: Json, found: QuotaCluster, name: str = "n", without: Iterable[str] = ()) -> str | None:
+    return FitModel(QuotaPod.from_json(item), found, found.nominations(NOW)).misfit(name, frozenset(without))
 
 
-def never(asked: Json, found: QuotaCluster, name: str = "n") -> str | None:
-    return FitModel(QuotaPod.from_json(asked), found, found.nominations(NOW)).unresolvable(name)
+def unresolvable(item: Json, found: QuotaCluster, name: str = "n") -> str | None:
+    return FitModel(QuotaPod.from_json(item), found, found.nominations(NOW)).unresolvable(name)
 
 
 CPU = "Insufficient cpu"
@@ -80,13 +80,13 @@ CPU = "Insufficient cpu"
     ("taken", "requests", "reason"),
     [
         ("0", {}, None),
-        ("3", {"cpu": "1"}, None),  # just what is left
+        ("3", {"cpu": "1"}, None),  # exactly the free amount
         ("3", {"cpu": "1001m"}, CPU),
-        ("3", {"memory": "8Gi"}, None),  # nothing is taken
+        ("3", {"memory": "8Gi"}, None),  # nothing is used
         ("3", {"cpu": "2", "memory": "9Gi"}, f"{CPU}, Insufficient memory"),
         ("3", {"x.io/gpu": "1"}, "Insufficient x.io/gpu"),  # the node has none
-        ("3", {"x.io/gpu": "0"}, None),  # asked for, but none of it
-        ("5", {"memory": "1Gi"}, None),  # an overfull node takes what asks for nothing, as in kube-scheduler
+        ("3", {"x.io/gpu": "0"}, None),  # requested, with an amount of zero
+        ("5", {"memory": "1Gi"}, None),  # an overfull node admits pods without requests, as in kube-scheduler
         ("5", {"cpu": "1m"}, CPU),
     ],
 )
@@ -95,7 +95,7 @@ def test_resources(taken: str, requests: dict[str, str], reason: str | None) -> 
 
 
 def test_unknown_node() -> None:
-    assert misfit(pod(), cluster()) == never(pod(), cluster()) == GONE
+    assert misfit(pod(), cluster()) == unresolvable(pod(), cluster()) == GONE
 
 
 def test_pods_are_counted() -> None:
@@ -105,14 +105,14 @@ def test_pods_are_counted() -> None:
     assert misfit(pod(), cluster(node(), *there[1:], pod("p0", "n", status={"phase": "Failed"}))) is None
 
 
-def test_taking_away_frees() -> None:
+def test_excluded_pods_free_resources() -> None:
     there = cluster(node(), node("m"), pod("a", "n", {"cpu": "3"}), pod("b", "m", {"cpu": "3"}))
     assert misfit(pod(requests={"cpu": "2"}), there) == CPU
     assert misfit(pod(requests={"cpu": "2"}), there, without=["b"]) == CPU
-    assert misfit(pod(requests={"cpu": "2"}), there, without=["a", "b", "nobody"]) is None
+    assert misfit(pod(requests={"cpu": "2"}), there, without=["a", "b", "absent"]) is None
 
 
-def test_claims_take_room() -> None:
+def test_claims_reserve_resources() -> None:
     claimer = pod("claimer", requests={"cpu": "3"}, status={"nominatedNodeName": "n"}, priority=5)
     there = cluster(node(), node("m"), claimer)
     for priority, reason in ((4, CPU), (5, CPU), (6, None)):
@@ -121,7 +121,7 @@ def test_claims_take_room() -> None:
     assert misfit(claimer, there) is None
 
 
-def test_answered_pods_take_room() -> None:
+def test_admitted_pods_reserve_resources() -> None:
     there = cluster(node(), node("m"), node("elsewhere"))
     requested = pod("way", requests={"cpu": "3"}, ports=[{"containerPort": 1, "hostPort": 80}])
     request = ClusterCache(LoadRules(), {NAME: CapacityScheduling()}).read(requested)
@@ -134,16 +134,16 @@ def test_answered_pods_take_room() -> None:
     assert [misfit(other, there, name) for name in ("n", "m", "elsewhere")] == [None, CPU, None]
 
 
-def test_larger_than_node_is_never() -> None:
+def test_larger_than_node_is_unresolvable() -> None:
     there = cluster(node(), pod("there", "n", {"cpu": "3"}))
-    assert never(pod(requests={"cpu": "5"}), there) == CPU
-    assert never(pod(requests={"cpu": "4"}), there) is None
+    assert unresolvable(pod(requests={"cpu": "5"}), there) == CPU
+    assert unresolvable(pod(requests={"cpu": "4"}), there) is None
 
 
 @pytest.mark.parametrize(
     ("toleration", "effect", "fits"),
     [
-        ({}, "NoSchedule", False),  # says nothing: no key, and the taint has a value
+        ({}, "NoSchedule", False),  # tolerates nothing: no key, and the taint has a value
         ({"operator": "Exists"}, "NoSchedule", True),  # everything
         ({"key": "k", "operator": "Exists"}, "NoExecute", True),
         ({"key": "k", "operator": "Exists", "effect": "NoSchedule"}, "NoExecute", False),
@@ -157,12 +157,12 @@ def test_larger_than_node_is_never() -> None:
 def test_taints(toleration: Json, effect: str, *, fits: bool) -> None:
     there = cluster(node(taints=[{"key": "k", "value": "v", "effect": effect}]))
     reason = None if fits else TAINTED
-    assert misfit(pod(tolerations=[toleration]), there) == never(pod(tolerations=[toleration]), there) == reason
+    assert misfit(pod(tolerations=[toleration]), there) == unresolvable(pod(tolerations=[toleration]), there) == reason
 
 
 def test_cordoned_node() -> None:
     there = cluster(node(unschedulable=True))
-    assert never(pod(), there) == CORDONED
+    assert unresolvable(pod(), there) == CORDONED
     assert misfit(pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]), there) is None
 
 
@@ -181,7 +181,7 @@ def test_cordoned_node() -> None:
         ({"key": "word", "operator": "Lt", "values": ["6"]}, False),  # no number
         ({"key": "large", "operator": "Gt", "values": ["6"]}, False),  # more than 64 bits
         ({"key": "b", "operator": "Lt", "values": ["6"]}, False),
-        # What Go's selectors cannot parse matches nothing:
+        # Expressions that Go's selectors cannot parse match no node:
         ({"key": "a", "operator": "In", "values": ["5", "not a label"]}, False),
         ({"key": "a", "operator": "In"}, False),
         ({"key": "a", "operator": "Exists", "values": ["5"]}, False),
@@ -192,7 +192,7 @@ def test_cordoned_node() -> None:
 def test_label_expressions(expression: Json, *, fits: bool) -> None:
     there = cluster(node(labels={"a": "5", "word": "five", "large": "9" * 20}))
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
-    assert never(pod(affinity=affinity), there) == (None if fits else OTHER_NODES)
+    assert unresolvable(pod(affinity=affinity), there) == (None if fits else OTHER_NODES)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_label_expressions(expression: Json, *, fits: bool) -> None:
 )
 def test_node_terms(terms: list[Json], *, fits: bool) -> None:
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
-    assert never(pod(affinity=affinity), cluster(node())) == (None if fits else OTHER_NODES)
+    assert unresolvable(pod(affinity=affinity), cluster(node())) == (None if fits else OTHER_NODES)
 
 
 def test_selector_and_affinity() -> None:
@@ -241,10 +241,10 @@ def _exists(key: str) -> Json:
         ({"hostPort": 80}, {"hostPort": 80, "protocol": "UDP"}, True),
         ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80, "hostIP": "10.0.0.2"}, True),
         ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80, "hostIP": "10.0.0.1"}, False),
-        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80}, False),  # the other has all addresses
+        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80}, False),  # the other uses all addresses
         ({"hostPort": 80}, {"hostPort": 80, "hostIP": "10.0.0.1"}, False),
         ({"hostPort": 80, "hostIP": ""}, {"hostPort": 80, "hostIP": "0.0.0.0"}, False),  # noqa: S104 - compared
-        ({}, {"hostPort": 80}, True),  # wants no port of the node
+        ({}, {"hostPort": 80}, True),  # uses no port of the node
     ],
 )
 def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
@@ -252,7 +252,7 @@ def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
     requested = pod(ports=[{"containerPort": 1, **wanted}])
     assert misfit(requested, there) == (None if fits else PORTS_TAKEN)
     assert misfit(requested, there, without=["there"]) is None
-    assert never(requested, there) is None
+    assert unresolvable(requested, there) is None
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_unmodelled(spec: Json, what: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("term", "kept_away"),
+    ("term", "rejected"),
     [
         ({"labelSelector": {"matchLabels": {"app": "web"}}}, True),
         ({"labelSelector": {"matchLabels": {"app": "db"}}}, False),
@@ -298,8 +298,8 @@ def test_unmodelled(spec: Json, what: list[str]) -> None:
         ({"labelSelector": {}, "namespaceSelector": {}}, True),
     ],
 )
-def test_kept_away_by_running_pods(term: Json, *, kept_away: bool) -> None:
+def test_rejected_by_running_pods(term: Json, *, rejected: bool) -> None:
     affinity = {"podAntiAffinity": {REQUIRED: [{"topologyKey": "zone", **term}]}}
     there = cluster(node(), pod("there", "n", affinity=affinity))
     beyond = FitModel(QuotaPod.from_json(pod(labels={"app": "web"})), there, []).unmodelled
-    assert beyond == ["labels that required podAntiAffinity of running pods selects"] * kept_away
+    assert beyond == ["labels that required podAntiAffinity of running pods selects"] * rejected

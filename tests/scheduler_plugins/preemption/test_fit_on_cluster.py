@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 NAME: Final = "fit"
 FIRST, SECOND = 130, 90
-"""How many pods are evaluated, before and after some of them are deleted."""
+"""Number of tried pods, before and after some of them are deleted."""
 FINALIZER: Final = "fit/never"
 SEED: Final = 7
 
@@ -55,7 +55,7 @@ class Pool:
             if pod["metadata"]["uid"] != beside:
                 self.model.put_pod(pod)
 
-    def think(self, pod: Json) -> Mapping[str, str | None]:
+    def evaluate(self, pod: Json) -> Mapping[str, str | None]:
         spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
         requested = QuotaPod.from_json({**pod, "spec": spec, "status": {}})
         fitting = FitModel(requested, self.model, self.model.nominations(time.time()))
@@ -65,10 +65,10 @@ class Pool:
         return {node: fitting.misfit(node, frozenset()) for node in self.model.nodes}
 
     def compare(self, pod: Json) -> bool:
-        evaluated, fit, reasons = self.scheduler.evaluator(pod)
-        if not self.agrees(evaluated, fit, reasons):
-            self.read(beside=evaluated["metadata"]["uid"])  # somebody else's nodes or pods may have changed
-            assert self.agrees(evaluated, fit, reasons), (pod, fit, reasons, self.think(evaluated))
+        judged, fit, reasons = self.scheduler.evaluator(pod)
+        if not self.agrees(judged, fit, reasons):
+            self.read(beside=judged["metadata"]["uid"])  # nodes or pods of other tests may have changed
+            assert self.agrees(judged, fit, reasons), (pod, fit, reasons, self.evaluate(judged))
         if fit:
             self.placed.append(evaluated)
             self.model.put_pod(evaluated)
@@ -76,13 +76,13 @@ class Pool:
             self.delete(evaluated)
         return bool(fit)
 
-    def agrees(self, evaluated: Json, fit: frozenset[str], reasons: Mapping[str, int]) -> bool:
-        thought = self.think(evaluated)
-        if {node for node, reason in thought.items() if reason is None} != fit:
+    def agrees(self, judged: Json, fit: frozenset[str], reasons: Mapping[str, int]) -> bool:
+        evaluated = self.evaluate(judged)
+        if {node for node, reason in evaluated.items() if reason is None} != fit:
             return False
-        ours = Counter(entry for reason in thought.values() if reason for entry in reason.split(", "))
-        # A pod that asks for a node by name is not tried on others, and kube-scheduler says so in other words.
-        return bool(fit) or "matchFields" in str(evaluated["spec"].get("affinity")) or ours == reasons
+        ours = Counter(entry for reason in evaluated.values() if reason for entry in reason.split(", "))
+        # kube-scheduler does not try a pod with a node name on other nodes, and gives another reason.
+        return bool(fit) or "matchFields" in str(judged["spec"].get("affinity")) or ours == reasons
 
     def delete(self, pod: Json) -> None:
         metadata = pod["metadata"]
@@ -91,14 +91,14 @@ class Pool:
         )
         self.model.delete_pod(metadata["uid"])
 
-    def retire(self, pod: Json) -> None:
+    def terminate(self, pod: Json) -> None:
         metadata = pod["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         self.cluster.api.merge(path, {"metadata": {"finalizers": [FINALIZER]}})
         self.cluster.api.request("DELETE", f"{path}?gracePeriodSeconds=0")
         self.model.put_pod(self.cluster.api.get(path))
 
-    def swell(self, pod: Json) -> None:
+    def resize(self, pod: Json) -> None:
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
         until(lambda: self.cluster.api.get(path)["status"].get("containerStatuses"), f"{path} running")
         status = self.cluster.api.get(path)["status"]
@@ -118,7 +118,7 @@ class Pool:
         self.model.put_pod(nominated)
 
     def settle(self) -> None:
-        """Wait until kube-scheduler has seen all that was done to pods: it sees changes to bound pods in order."""
+        """Wait until kube-scheduler has observed all changes to pods: it observes changes to bound pods in order."""
         self.marks += 1
         port = 8000 + self.marks
         mark = self._mark(f"mark-{self.marks}", port)
@@ -191,16 +191,16 @@ def pool(cluster: Cluster) -> Iterator[Pool]:
 
 
 def test_random_pods_agree(pool: Pool) -> None:
-    """For every pod, the model finds the very nodes that kube-scheduler does, and else the same reasons as often."""
+    """For every pod, the model finds the same nodes as kube-scheduler, and otherwise the same reasons as often."""
     pods = RandomPods(SEED, pool.scheduler.name, pool.nodes)
     bound = [pool.compare(pods.make()) for _ in range(FIRST)]
     for number, pod in enumerate(pool.placed):
         if number % 3 == 0:
             pool.delete(pod)
         elif number % 7 == 0:
-            pool.retire(pod)
+            pool.terminate(pod)
         elif number % 4 == 0:
-            pool.swell(pod)
+            pool.resize(pod)
     for node in pool.nodes[::2]:
         pool.nominate(pods.make(), node)
     pool.settle()

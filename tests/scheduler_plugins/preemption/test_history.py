@@ -1,4 +1,4 @@
-"""Runs with kills, changes of leader, held-back writes and late watches, evaluated as histories."""
+"""Runs with kills, changes of leader, delayed writes and late watches, checked as histories."""
 
 import random
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class Run:
         if what < 0.12:
             raise NotLeading("this replica no longer leads")
 
-    def happens(self) -> None:
+    def next_event(self) -> None:
         leaving = [pod for pod in self.server.pods.values() if "deletionTimestamp" in pod["metadata"]]
         some: list[Callable[[], None]] = [self.play.watch, self.play.watch, self.lead, self.late]
         if leaving:
@@ -84,8 +84,8 @@ class Run:
             except Died:
                 self.lead()
             except (ApiUnavailable, NotLeading):
-                pass  # it looks again
-            self.happens()
+                pass  # the next round retries
+            self.next_event()
             self.play.now += 1
 
 

@@ -1,4 +1,4 @@
-"""Nodes that are refused for load which those cause who borrow there."""
+"""Nodes that reject a pod for load that is caused by their borrowers."""
 
 import numpy as np
 import pytest
@@ -25,9 +25,9 @@ CORES = 10
 
 
 class Site:
-    """Nodes of ten cores, full of pods of `a` that use a share of the core that they request, and cores beside."""
+    """Nodes of ten cores, full of pods of `a` that use a share of their core, and with other load."""
 
-    def __init__(self, share: float, *nodes: str, beside: float = 0.0, **arguments: object) -> None:
+    def __init__(self, share: float, *nodes: str, other_load: float = 0.0, **arguments: object) -> None:
         self.load = LoadAware(**arguments).defaulted()  # type: ignore[arg-type]
         quotas = CapacityScheduling(MaxMissing.INFINITE)
         self.cache = ClusterCache(self.load.load_rules(), {LOAD: self.load, QUOTAS: quotas})
@@ -44,7 +44,7 @@ class Site:
             self.cache.put_node(item)
             for number in range(CORES):
                 self.put(pod(f"{name}-{number}", "a", node=name))
-            self.report(name, share, beside)
+            self.report(name, share, other_load)
         enabled = [Enabled(LOAD, 1.0, self.load), Enabled(QUOTAS, 1.0, quotas)]
         metrics = PreemptionMetrics(CollectorRegistry())
         self.evaluator = Evaluator(self.cluster, self.cache, Cycle(enabled[:1]), PreemptionSettings(), metrics)
@@ -54,7 +54,7 @@ class Site:
     def put(self, item: Json) -> None:
         self.cache.put_pod(item, NOW - 3600)
 
-    def report(self, name: str, share: float, beside: float) -> None:
+    def report(self, name: str, share: float, other_load: float) -> None:
         there = [f"{name}-{number}" for number in range(CORES)]
         used = [
             {
@@ -65,7 +65,7 @@ class Site:
             }
             for entry in there
         ]
-        total = f"{round((share * len(there) + beside) * 1000)}m"
+        total = f"{round((share * len(there) + other_load) * 1000)}m"
         self.cache.put_node_metric(node_metric(name, total, "10Gi", pods=used))
 
     def decide(self, item: Json, held: Hold | None = None) -> Decision | Undecided:
@@ -92,31 +92,31 @@ class Site:
     "arguments", [{}, {"prod_usage_thresholds": {"cpu": 60}}, {"use_prediction": True}], ids=["usage", "prod", "peak"]
 )
 @pytest.mark.parametrize(
-    ("share", "beside", "leave"),
+    ("share", "other_load", "victim_count"),
     [
         (0.6, 0.0, 1),  # 6.0 - 0.6 + 0.85 of 10 cores are 63 %
-        (0.64, 0.0, 2),  # one more than it takes to make room by requests: 6.4 - 0.64 + 0.85 are 66 %
+        (0.64, 0.0, 2),  # one more than the requests need: 6.4 - 0.64 + 0.85 are 66 %
         (0.5, 2.0, 3),  # 7.0 - 1.5 + 0.85
     ],
 )
-def test_hot_by_borrowers(share: float, beside: float, leave: int, arguments: dict[str, object]) -> None:
-    site = Site(share, "n1", beside=beside, **arguments)
+def test_hot_by_borrowers(share: float, other_load: float, victim_count: int, arguments: dict[str, object]) -> None:
+    site = Site(share, "n1", other_load=other_load, **arguments)
     requested = pod("wants", "b")
     assert not site.passes(requested)
     result, hold = site.decision(requested)
-    by_prod = "prod_usage_thresholds" in arguments  # of which only pods count that are there, whatever is measured
-    assert by_prod or len(result.victims) == leave
+    by_prod = "prod_usage_thresholds" in arguments  # which counts only pods that exist, whatever is measured
+    assert by_prod or len(result.victims) == victim_count
     for victim in result.victims:
         site.cluster.delete_pod(victim.uid)
         site.cache.delete_pod(victim.uid)
-    assert by_prod or not site.passes(pod("other", "b")), "what was measured of those who left still counts for others"
+    assert by_prod or not site.passes(pod("other", "b")), "usage of evicted pods still counts for other pods"
     held = pod("wants", "b", hold=hold)
     site.put(held)
-    assert site.passes(held), "what they used is no reason to refuse the pod for which they left"
+    assert site.passes(held), "the usage of its victims does not reject the preemptor"
 
 
 def test_hot_by_others() -> None:
-    site = Site(0.1, "n1", "n2", beside=7.0)
+    site = Site(0.1, "n1", "n2", other_load=7.0)
     result = site.decide(pod("wants", "b"))
     assert isinstance(result, Undecided)
     assert "2 node(s) cpu usage exceed threshold" in result.reason
@@ -130,8 +130,8 @@ def test_old_report_stays_refused() -> None:
 
 
 @pytest.mark.parametrize("gone", [0, 1, 2])
-def test_decided_once_more(gone: int) -> None:
-    """While those leave who were chosen, the same are chosen: what they used is not missed twice, nor forgotten."""
+def test_decision_is_repeatable(gone: int) -> None:
+    """While the chosen victims terminate, the decision stays the same: it subtracts their usage exactly once."""
     site = Site(0.64, "n1")
     first, hold = site.decision(pod("wants", "b"))
     left = {victim.uid for victim in first.victims[:gone]}
@@ -145,8 +145,8 @@ def test_decided_once_more(gone: int) -> None:
         assert set(site.decision(requested, hold)[1].victims) == set(hold.victims) - left
 
 
-def test_room_of_others_is_not_taken_twice() -> None:
-    """What those used who leave for another pod makes no room for a second one: that one comes, and uses something."""
+def test_freed_usage_is_not_counted_twice() -> None:
+    """The usage of another pod's victims is not available to a second pod: the first pod uses some of it."""
     site = Site(0.6, "n1")
     _, first = site.decision(pod("first", "b"))
     site.put(pod("first", "b", hold=first))
@@ -157,13 +157,13 @@ def test_room_of_others_is_not_taken_twice() -> None:
     site.decision(pod("third", "b"))
 
 
-def test_pod_of_thousands_of_terms_is_not_decided_about() -> None:
+def test_pod_with_thousands_of_terms_is_undecided() -> None:
     selector = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["far"]}]}
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [selector] * 200}}
     assert "8192 are the most" in Site(0.6, "n1").why_not(pod("wants", "b", affinity={"nodeAffinity": terms}))
 
 
-def test_constraints_between_pods_evict_nobody() -> None:
+def test_inter_pod_constraints_prevent_evictions() -> None:
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
     requested = pod("wants", "b", affinity=affinity)
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "2 Insufficient cpu."}

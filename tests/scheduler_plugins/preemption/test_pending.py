@@ -1,4 +1,4 @@
-"""Which pods wait for room, which holds the watch has shown, and the argument `reclaim`."""
+"""The pods that wait for resources, the holds that the watch has shown, and the argument `reclaim`."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_refused_pod_waits(pending: Pending) -> None:
     ],
     ids=["gated", "scheduled", "not refused", "no verdict", "another scheduler's", "being deleted", "bare"],
 )
-def test_others_do_not_wait(pending: Pending, other: Json) -> None:
+def test_other_pods_do_not_wait(pending: Pending, other: Json) -> None:
     pending.put_pod(other)
     assert not pending.waiting
 
@@ -87,13 +87,13 @@ def test_holds_are_shown(pending: Pending, bound: list[str]) -> None:
     assert (pending.shown, bound) == ({}, ["u"])  # it was withdrawn
 
 
-def test_holds_of_others_are_theirs(pending: Pending) -> None:
+def test_holds_of_other_replicas(pending: Pending) -> None:
     pending.put_pod(pod(hold=Hold("n1", 1.0, ("v",)), schedulerName="another"))
     assert not pending.shown
 
 
 @pytest.mark.parametrize(
-    ("reasons", "about_room"),
+    ("reasons", "short"),
     [
         ("1 Insufficient cpu", True),
         ("1 Insufficient cpu, 2 Insufficient nvidia.com/gpu, 1 Too many pods", True),
@@ -105,12 +105,12 @@ def test_holds_of_others_are_theirs(pending: Pending) -> None:
         ("", False),
     ],
 )
-def test_what_was_short(reasons: str, about_room: bool) -> None:  # noqa: FBT001 - a table
+def test_short_of_resources(reasons: str, short: bool) -> None:  # noqa: FBT001 - a table
     ends = (". no new claims to deallocate, preemption: 0/3 nodes are available: 3 x.", ". preemption: 0/3 y.", ".")
     for end in ends:
         condition = {**REFUSED, "message": f"0/3 nodes are available: {reasons}{end}"}
-        assert is_about_resources(refusal_of(pod(condition=condition))) == about_room
-    assert not is_about_resources("Unschedulable")
+        assert is_about_room(refusal_of(pod(condition=condition))) == short
+    assert not is_about_room("Unschedulable")
 
 
 def test_defaults() -> None:
@@ -151,6 +151,6 @@ def test_ranges(name: str) -> None:
         ({"enabled": "yes"}, "args.reclaim.enabled: 'yes' is not true or false"),
     ],
 )
-def test_mistakes_are_named(arguments: dict[str, object], says: str) -> None:
+def test_invalid_arguments_are_reported(arguments: dict[str, object], says: str) -> None:
     with pytest.raises(ArgumentError, match=says):
         build("CapacityScheduling", {"reclaim": arguments}, "args")

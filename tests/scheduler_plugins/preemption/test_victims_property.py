@@ -1,4 +1,4 @@
-"""Whom CapacityScheduling evicts, on random clusters and on large ones."""
+"""The victims of CapacityScheduling, on random clusters and on large ones."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from tests.scheduler_plugins.preemption.worlds import COUNT, NOW, World
 
 GPU: Final = "nvidia.com/gpu"
 NAMESPACES: Final = ("a", "b", "c", "free", "more")
-"""The last two have no quota."""
+"""Namespaces; the last two have no quota."""
 
 _PRIORITIES: Final = (-10, 0, 0, 0, 5, 1000)
 _FIRST, _LAST = 0, 60
@@ -130,7 +130,7 @@ def test_search_finds_the_least_loss(seed: int) -> None:
             assert result.rejected.keys() == set(cluster.nodes), inputs
 
 
-def test_random_clusters_are_various() -> None:
+def test_random_clusters_vary() -> None:
     observed = set()
     for seed in SEEDS:
         for inputs in vectors(seed):
@@ -147,7 +147,7 @@ def test_random_clusters_are_various() -> None:
     assert observed == wanted | {"Unschedulable", "UnschedulableAndUnresolvable", "Error"}
 
 
-def test_words_are_upstreams() -> None:
+def test_messages_match_upstream() -> None:
     vectors_file = Path(golden.__file__).parent / "vectors" / "capacity_preemption.json"
     compared = 0
     for load in json.loads(vectors_file.read_text(encoding="utf-8")):
@@ -198,7 +198,7 @@ def test_number_of_candidates(nodes: int, needed: int) -> None:
 
 
 def test_search_ends_with_enough_candidates() -> None:
-    """Of 300 nodes 100 are tried, from an offset on and round the end; of these the one that loses least is taken."""
+    """The search tries 100 of 300 nodes, from an offset on and round the end; the least loss is chosen."""
     world = _borrowed(300)
     tried, decision = _tried(world, _waiting(world))
     first = int(tried[0][1:])

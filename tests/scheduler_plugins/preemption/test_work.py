@@ -1,4 +1,4 @@
-"""How much there is to decide for many pods that wait, and how much of it is done in which time."""
+"""The amount of work for many waiting pods, and the share of it that is done in a period."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 def _wait(play: Play, count: int, gpus: int = 5, namespace: str = "b", **spec: Any) -> None:  # noqa: ANN401
-    """Pods of an indexed Job wait, as the API server lists them: each with a label and a volume of its own."""
+    """Have the pods of an indexed Job wait, as the API server lists them: each with its own label and volume."""
     for number in range(count):
         token = {"name": f"kube-api-access-{number:05}", "projected": {"sources": []}}
         play.wait(namespace, f"job-{number}", gpus, hostname=f"job-{number}", volumes=[token], **spec)
@@ -54,7 +54,7 @@ def _repel(play: Play, selector: Mapping[str, Any]) -> None:
     ],
 )
 async def test_labels_that_are_read_count(selector: Mapping[str, Any] | None, decided: int) -> None:
-    """A label that somebody's anti-affinity reads tells pods apart from the next look on; no other does."""
+    """A label that an anti-affinity selects distinguishes pods from the next round on; no other label does."""
     play = Play()
     play.end("b1")
     _wait(play, 20)
@@ -65,7 +65,7 @@ async def test_labels_that_are_read_count(selector: Mapping[str, Any] | None, de
     assert len(evaluated.pods) == decided
 
 
-async def test_what_decides_is_a_difference() -> None:
+async def test_decisive_fields_distinguish_pods() -> None:
     play = Play()
     play.end("b1")
     _wait(play, 4)
@@ -91,12 +91,12 @@ async def test_share_of_a_core() -> None:
         await play.controller.reconcile()
         observed.append(len(evaluated.pods) - before)
         play.now += 0.05
-        assert len(observed) < 2000, "somebody's turn never comes"
+        assert len(observed) < 2000, "a pod is never decided"
     assert max(observed) <= 5
     assert 0.03 * (len(evaluated.pods) - max(observed)) <= WORK_SHARE * (play.now - begun)
 
 
-async def test_own_max_is_no_question_of_nodes() -> None:
+async def test_own_max_does_not_depend_on_nodes() -> None:
     play, alone = Play(), Undecided(OWN_MAX, {})
     play.end("b1")
     _wait(play, 3, gpus=3, namespace="a")

@@ -1,4 +1,4 @@
-"""Small clusters with quotas, in few words: amounts are GPUs."""
+"""Small clusters with quotas, written briefly: amounts are GPUs."""
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -16,13 +16,13 @@ from scheduler_plugins.quota.quota import MaxMissing
 
 GPU: Final = "nvidia.com/gpu"
 NOW: Final = 1_790_000_000.0
-"""When it is. [unix s]"""
+"""The current time. [unix s]"""
 
 Json = dict[str, Any]
 
 
 class World:
-    """A cluster that is put together step by step; nodes have GPUs, quotas their min and max. [GPUs]"""
+    """A cluster that is built step by step; nodes have GPUs, quotas their min and max. [GPUs]"""
 
     def __init__(self, nodes: Mapping[str, int], quotas: Mapping[str, tuple[int, int]]) -> None:
         self.cluster = QuotaCluster(NAME, MaxMissing.INFINITE)
@@ -35,7 +35,7 @@ class World:
             self.cluster.put_quota({"metadata": {"name": "q", "namespace": namespace}, "spec": spec})
 
     def run(self, key: str, node: str, gpus: int = 1, priority: int = 0, **more: Any) -> QuotaPod:  # noqa: ANN401
-        """A pod runs; each started a second after the one before."""
+        """Add a running pod; each started a second after the one before."""
         pod = pod_json(key, gpus, priority, **more)
         pod["spec"]["nodeName"] = node
         if more.get("static"):
@@ -44,7 +44,7 @@ class World:
         return self._put(pod)
 
     def wait(self, key: str, gpus: int = 1, priority: int = 0, **more: Any) -> QuotaPod:  # noqa: ANN401
-        """A pod waits."""
+        """Add a waiting pod."""
         return self._put(pod_json(key, gpus, priority, **more))
 
     def protect(self, namespace: str, app: str, allowed: int = 0, name: str = "budget") -> None:
@@ -75,7 +75,7 @@ class World:
 
 
 COUNT: Final = {"budgets_rule": BudgetsRule.COUNT}
-"""Budgets are only counted."""
+"""Disruption budgets are only counted."""
 
 
 def pod_json(

@@ -1,4 +1,4 @@
-"""A small HTTP server for tests of providers: answers by path, and remembers what it was asked."""
+"""A small HTTP server for tests of providers: it responds by path, and records its requests."""
 
 import inspect
 import ssl
@@ -11,12 +11,12 @@ from aiohttp import web
 
 NOW: Final = 1_735_689_600.0  # 2025-01-01T00:00:00Z. [unix s]
 
-Answer = Callable[[web.Request], Any]  # makes JSON, or a whole response
+Answer = Callable[[web.Request], Any]  # returns JSON, or a complete response
 
 
 @dataclass
-class Asked:
-    url: str = ""  # Where
+class Requests:
+    url: str = ""  # address of the server
     requests: list[tuple[str, Mapping[str, str], Mapping[str, str]]] = field(default_factory=list)
     """Path, parameters and headers of each request so far."""
 
@@ -25,8 +25,8 @@ class Asked:
 
 
 @asynccontextmanager
-async def answering(pages: Mapping[str, Answer], tls: ssl.SSLContext | None = None) -> AsyncIterator[Asked]:
-    requested = Asked()
+async def answering(pages: Mapping[str, Answer], tls: ssl.SSLContext | None = None) -> AsyncIterator[Requests]:
+    requested = Requests()
 
     async def handle(request: web.Request) -> web.StreamResponse:
         requested.requests.append((request.path, dict(request.query), dict(request.headers)))

@@ -1,4 +1,4 @@
-"""The load-watcher service as a provider, and its list of metrics as a reading."""
+"""The load-watcher service as a provider, and its metrics as a reading."""
 
 from typing import Any, cast
 
@@ -25,7 +25,7 @@ def cpu(value: Any = 26.0, **more: Any) -> Json:  # noqa: ANN401
     return {"name": "a", "type": "CPU", "operator": "AVG", "rollup": "15m", "value": value, **more}
 
 
-async def test_service_is_asked() -> None:
+async def test_service_is_queried() -> None:
     async with answering({"/watcher": lambda _: document(cpu())}) as server:
         for address in (server.url, f"{server.url}/"):
             answer = await LoadWatcher(Site(address, MetricProvider()), smoothed=True).fetch(NOW)
@@ -35,7 +35,7 @@ async def test_service_is_asked() -> None:
 
 @pytest.mark.parametrize(("kind", "sent"), [("", "Bearer s3cret"), ("Prometheus", None)])
 async def test_token_of_another_provider_is_not_sent(kind: str, sent: str | None) -> None:
-    """A token goes to the service that it is for: one that `metricProvider` has for Prometheus stays away from it."""
+    """A token is sent only to its own service: load-watcher does not get the token of `metricProvider`."""
     cluster = Cluster(cast("ApiServer", None), lambda _: None)
     async with answering({"/watcher": lambda _: document(cpu())}) as server:
         spec = ProviderSpec(MetricProvider(kind, "http://elsewhere", token="s3cret"), server.url)  # noqa: S106
@@ -43,13 +43,13 @@ async def test_token_of_another_provider_is_not_sent(kind: str, sent: str | None
         assert server.requests[-1][2].get("Authorization") == sent
 
 
-async def test_empty_service_is_told() -> None:
+async def test_empty_service_is_reported() -> None:
     async with answering({}) as server:
         with pytest.raises(ProviderError, match="/watcher answers 404"):
             await LoadWatcher(Site(server.url, MetricProvider()), smoothed=True).fetch(NOW)
 
 
-def test_window_says_the_age() -> None:
+def test_window_sets_the_age() -> None:
     assert decode(document(cpu()), NOW).nodes["n"].measured_at == NOW - 10
     assert decode(document(cpu(), window=None), NOW).nodes["n"].measured_at == NOW - 5
     assert decode(document(cpu(), window={"end": NOW + 99}), NOW).nodes["n"].measured_at == NOW
@@ -74,8 +74,8 @@ def test_empty_lists_are_no_reading() -> None:
 
 
 @pytest.mark.parametrize("node", [None, 3, [], {"metrics": {"type": "CPU"}}, {"metrics": 1}, {"metrics": [None, 1]}])
-def test_odd_nodes_are_left_out(node: object) -> None:
-    nodes = {"odd": node, "n": {"metrics": [cpu()]}}
+def test_malformed_nodes_are_skipped(node: object) -> None:
+    nodes = {"bad": node, "n": {"metrics": [cpu()]}}
     answer = decode({"data": {"NodeMetricsMap": nodes}}, NOW)
     assert set(answer.nodes) == {"n"}
     assert answer.unusable > 0
@@ -83,7 +83,7 @@ def test_odd_nodes_are_left_out(node: object) -> None:
 
 @pytest.mark.parametrize("body", [None, [], "x", {}, {"data": []}, {"data": {"NodeMetricsMap": None}}, {"data": {}}])
 def test_other_documents_are_refused(body: object) -> None:
-    """What has no NodeMetricsMap is not load-watcher's, lower-case spelling of the example files included."""
+    """A document without NodeMetricsMap is not load-watcher's, lower-case spelling of the example files included."""
     with pytest.raises(ProviderError, match="NodeMetricsMap"):
         decode(body, NOW)
 

@@ -1,4 +1,4 @@
-"""The resource metrics API as a provider. A real API server stands between in test_providers_on_cluster.py."""
+"""The resource metrics API as a provider. test_providers_on_cluster.py has a real API server in between."""
 
 from typing import Any
 
@@ -30,11 +30,11 @@ def test_usage_becomes_percent() -> None:
 
 
 def test_nanocores_round_up() -> None:
-    """metrics-server writes nano-cores; they are rounded up to milli-cores, as upstream does."""
+    """metrics-server writes nano-cores; the provider rounds them up to milli-cores, as upstream does."""
     assert decode([usage(cpu="1500000001n")], WHOLE, NOW).nodes["n"].metrics[0]["value"] == 100 * 1501 / 4000
 
 
-def test_unknown_nodes_are_left_out() -> None:
+def test_unknown_nodes_are_skipped() -> None:
     answer = decode([usage()], {}, NOW)
     assert (answer.nodes, answer.unusable) == ({}, 0)
 
@@ -49,14 +49,14 @@ def test_garbage_is_no_number(cpu: object) -> None:
 
 
 @pytest.mark.parametrize("timestamp", [None, "", "x", 3, "9999-01-01T00:00:00Z", "0001-01-01T00:00:00Z"])
-def test_odd_times_are_now(timestamp: object) -> None:
+def test_malformed_times_are_now(timestamp: object) -> None:
     assert decode([usage(timestamp=timestamp)], WHOLE, NOW).nodes["n"].measured_at == NOW
 
 
 @pytest.mark.parametrize(
     "item", [None, 3, [], {}, {"metadata": {"name": 3}, "usage": {}}, {"metadata": [], "usage": 1}]
 )
-def test_odd_items_are_left_out(item: object) -> None:
+def test_malformed_items_are_skipped(item: object) -> None:
     answer = decode([item, usage()], WHOLE, NOW)
     assert (set(answer.nodes), answer.unusable) == ({"n"}, 1)
 
@@ -67,12 +67,12 @@ def test_other_answers_are_refused(items: object) -> None:
         decode(items, WHOLE, NOW)
 
 
-def test_no_room_is_no_share() -> None:
+def test_zero_capacity_has_no_share() -> None:
     assert decode([usage()], {"n": {"cpu": 0, "memory": 0}}, NOW).nodes == {}
 
 
 @pytest.mark.parametrize("node", [None, {}, {"metadata": {"name": "a"}}, {"metadata": {}, "status": {"capacity": {}}}])
-def test_odd_nodes_have_no_capacity(node: object) -> None:
+def test_malformed_nodes_have_no_capacity(node: object) -> None:
     good = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4", "memory": "1Gi", "pods": "110"}}}
     assert capacities([node, good]) == {"n": {"cpu": 4000, "memory": 2**30}}
 
@@ -93,21 +93,21 @@ def provider(api: ApiServer, timeout_seconds: float = 10.0, *, parity: bool = Fa
         (answer({"items": {}}), "no items"),
     ],
 )
-async def test_trouble_is_told(reply: Reply, sentence: str) -> None:
+async def test_failure_is_reported(reply: Reply, sentence: str) -> None:
     async with serving() as (fake, api):
         fake.add("list", reply)
         with pytest.raises(ProviderError, match=sentence):
             await provider(api).fetch(NOW)
 
 
-async def test_silence_is_given_up() -> None:
+async def test_timeout() -> None:
     async with serving() as (_, api):
         with pytest.raises(ProviderError, match=r"no answer within 0\.05 s"):
             await provider(api, timeout_seconds=0.05).fetch(NOW)
 
 
 async def test_capacity_is_listed_for_parity() -> None:
-    """In parity mode the Nodes are listed for their capacity; without it nothing but usage is asked for."""
+    """In parity mode the provider lists the Nodes for their capacity; otherwise it requests only usage."""
     node = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "8", "memory": "8Gi"}, "images": ["x"]}}
     async with serving() as (fake, api):
         fake.add("list", answer({"items": [usage()]}), answer({"metadata": {}, "items": [node]}))

@@ -1,4 +1,4 @@
-"""Prometheus as a provider. A real one is asked in test_real_prometheus.py."""
+"""Prometheus as a provider. test_real_prometheus.py has a real one."""
 
 import re
 from typing import Any
@@ -74,14 +74,14 @@ async def test_names_and_queries_can_be_chosen() -> None:
 
 
 def test_selectors_are_no_expressions() -> None:
-    """A series with a selector is asked directly; whatever else is wrapped in a subquery."""
+    """A series with a selector is queried directly; any other query is wrapped in a subquery."""
     assert query('cpu{job="a"}', "avg_over_time", "5m") == 'avg_over_time(cpu{job="a"}[5m])'
     assert query("a / b", "avg_over_time", "5m") == "avg_over_time((a / b)[5m:30s])"
     assert age_query("a / b", "5m") == "timestamp(a / b) or max_over_time(timestamp(a / b)[5m:30s])"
 
 
-async def test_deviation_alone_is_left_out() -> None:
-    """Without its average a deviation would stand beside an average of zero."""
+async def test_deviation_alone_is_skipped() -> None:
+    """A deviation without its average would have an average of zero."""
     answer, _ = await fetch({"stddev_over_time(instance:node_cpu": vector(a=0.25)})
     assert answer.nodes == {}
 
@@ -101,7 +101,7 @@ def test_highest_of_a_node_counts() -> None:
 
 
 @pytest.mark.parametrize("labels", [None, {}, {"instance": ""}, {"instance": 3}, {"instance": "abc"}, {"other": "n:1"}])
-def test_unnamed_series_are_left_out(labels: object) -> None:
+def test_unnamed_series_are_skipped(labels: object) -> None:
     assert Naming("instance", re.compile(r"(.*):\d+")).node(labels) is None
 
 
@@ -127,7 +127,7 @@ def test_other_answers_are_refused(body: object, sentence: str) -> None:
 
 
 @pytest.mark.parametrize("series", [None, 3, [], {}, {"metric": [], "value": {}}, {"metric": {}, "value": [1]}])
-def test_odd_series_are_left_out(series: object) -> None:
+def test_malformed_series_are_skipped(series: object) -> None:
     body = vector(a=0.5)
     body["data"]["result"].append(series)
     values = percentages(body, Naming())
@@ -135,7 +135,7 @@ def test_odd_series_are_left_out(series: object) -> None:
 
 
 def test_samples_are_smoothed_by_default() -> None:
-    """The rules record rates over minutes; who records plain values says so."""
+    """The rules record rates over minutes; a source of plain values is declared."""
     site = Site("http://p", MetricProvider())
     assert Prometheus(site, MetricProvider()).smoothed
     assert not Prometheus(site, MetricProvider(smoothed=False)).smoothed

@@ -1,4 +1,4 @@
-"""Polling a provider: what it said stays when it fails, and how it does is told."""
+"""Polling a provider: the runner keeps readings when it fails, and reports its state."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ class Scripted:
         return said
 
 
-class Kept:
+class FakeCache:
     def __init__(self, nodes: Sequence[str]) -> None:
         self.nodes = nodes
         self.readings: dict[str, Utilisation] = {}
@@ -51,14 +51,14 @@ class Kept:
         self.steps.append(len(readings))
 
     def freeze(self, now: float) -> None:
-        """Nothing to work in."""
+        """Do nothing."""
 
 
 class Trial:
     def __init__(self, *script: Answer | Exception, nodes: Sequence[str] = ("a", "b")) -> None:
         self.now = NOW
         self.slept: list[float] = []
-        self.kept = Kept(nodes)
+        self.kept = FakeCache(nodes)
         self.registry = CollectorRegistry()
         self.runner = Runner(
             Scripted(*script),
@@ -106,21 +106,21 @@ async def test_failure_keeps_the_last_answer() -> None:
 
 
 async def test_empty_answer_is_a_failure() -> None:
-    """An answer without any node (rules that were deleted) keeps the last readings, and is told."""
+    """A response without nodes (the rules were deleted) keeps the last readings, and is reported."""
     trial = Trial(answer(a=50.0, b=1.0), Answer({}, unusable=4))
     await trial.polls(2)
     assert set(trial.kept.readings) == {"a", "b"}
     assert "the answer has no node, and 4 values that are no measurements" in trial.runner.state()
 
 
-async def test_any_exception_is_survived(caplog: pytest.LogCaptureFixture) -> None:
+async def test_any_exception_is_handled(caplog: pytest.LogCaptureFixture) -> None:
     trial = Trial(ZeroDivisionError("oh"))
     await trial.polls(1)
     assert trial.runner.state() == "Scripted at http://there: failed once: ZeroDivisionError: oh"
     assert "Traceback" in caplog.text
 
 
-async def test_pauses_grow_and_end() -> None:
+async def test_backoff_grows_and_ends() -> None:
     trial = Trial(*[ProviderError("no")] * 10, answer(a=1.0))
     with pytest.raises(asyncio.CancelledError):
         await trial.runner.run()
@@ -146,7 +146,7 @@ def test_many_names_are_cut() -> None:
     )
 
 
-async def test_trouble_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     trial = Trial(answer(a=1.0), ProviderError("no"), ProviderError("no"), answer(a=1.0))
     await trial.polls(5)

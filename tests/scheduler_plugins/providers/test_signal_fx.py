@@ -1,7 +1,7 @@
 """SignalFx as a provider, against a fake of it: no real one can be had without an account.
 
 The fake follows the protocol as load-watcher uses it: both pages take the same search, need the token, and answer in
-their own shapes; points are pairs of milliseconds and values at the asked resolution within the asked window.
+their own shapes; points are pairs of milliseconds and values at the requested resolution within the requested window.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ TOKEN = "secret"  # noqa: S105 - of a fake
 @dataclass
 class FakeSignalFx:
     cluster: str
-    usage: Mapping[str, Mapping[str, list[float]]]  # metric -> host -> its values, one a minute, the last one now
+    usage: Mapping[str, Mapping[str, list[float]]]  # metric -> host -> values, one per minute, the last one now
     now: float
-    strange: list[Any] = field(default_factory=list)  # more results that describe no host
+    malformed: list[Any] = field(default_factory=list)  # more results that describe no host
 
     def pages(self) -> dict[str, Any]:
         return {"/v1/timeserieswindow": self.points, "/v2/metrictimeseries": self.series}
@@ -52,7 +52,7 @@ class FakeSignalFx:
             {"active": True, "id": key, "dimensions": {"host": host, "sf_metric": None}}
             for key, (host, _) in self._found(request).items()
         ]
-        return {"results": (results + self.strange)[: int(request.query["limit"])]}
+        return {"results": (results + self.malformed)[: int(request.query["limit"])]}
 
 
 SETTINGS = MetricProvider(token=TOKEN, host_name_suffix=".dev.com", cluster_name="c1")
@@ -82,9 +82,9 @@ async def test_token_is_needed() -> None:
         await fetch(FakeSignalFx("c1", USAGE, NOW), replace(SETTINGS, token=""))
 
 
-async def test_strange_results_are_left_out() -> None:
-    strange = [None, 3, {}, {"id": "x"}, {"id": ["y"], "dimensions": {"host": "h"}}, {"id": "z", "dimensions": None}]
-    answer = await fetch(FakeSignalFx("c1", USAGE, NOW, strange))
+async def test_malformed_results_are_skipped() -> None:
+    malformed = [None, 3, {}, {"id": "x"}, {"id": ["y"], "dimensions": {"host": "h"}}, {"id": "z", "dimensions": None}]
+    answer = await fetch(FakeSignalFx("c1", USAGE, NOW, malformed))
     assert set(answer.nodes) == {"n1"}
 
 

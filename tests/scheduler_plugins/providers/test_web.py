@@ -1,4 +1,4 @@
-"""From arguments to a provider; what can go wrong on the way to it is one sentence, never a crash."""
+"""From arguments to a provider; each failure is one sentence, never a crash."""
 
 import asyncio
 import json
@@ -51,9 +51,9 @@ async def test_token_is_sent() -> None:
         lambda request: web.Response(status=500, text="x" * 195 + request.headers["Authorization"]),  # cut within it
         lambda request: web.Response(text=f"you sent {request.headers['Authorization']}"),
     ],
-    ids=["body", "reason", "at the end of what is shown", "no JSON"],
+    ids=["body", "reason", "at the end of the excerpt", "no JSON"],
 )
-async def test_repeated_token_is_not_told(answer: Callable[[web.Request], web.Response]) -> None:
+async def test_repeated_token_is_redacted(answer: Callable[[web.Request], web.Response]) -> None:
     async with answering({"/x": answer}) as server:
         with pytest.raises(ProviderError) as caught:
             await fetch(server.url, token="s3cret-t0ken-of-yours")  # noqa: S106
@@ -62,7 +62,7 @@ async def test_repeated_token_is_not_told(answer: Callable[[web.Request], web.Re
     assert texts
 
 
-async def test_token_file_is_read_anew(tmp_path: Path) -> None:
+async def test_token_file_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "token"
     async with answering({"/x": lambda _: {}}) as server:
         for token in ("one", "two"):
@@ -71,12 +71,12 @@ async def test_token_file_is_read_anew(tmp_path: Path) -> None:
         assert [headers["Authorization"] for _, _, headers in server.requests] == ["Bearer one", "Bearer two"]
 
 
-async def test_bad_token_file_is_told(tmp_path: Path) -> None:
+async def test_bad_token_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ProviderError, match=r"token file .*/none cannot be read: No such file"):
         await fetch("http://127.0.0.1:1", token_file=str(tmp_path / "none"))
-    (tmp_path / "odd").write_text("a\nb")
+    (tmp_path / "bad").write_text("a\nb")
     with pytest.raises(ProviderError, match="the token is not one line"):
-        await fetch("http://127.0.0.1:1", token_file=str(tmp_path / "odd"))
+        await fetch("http://127.0.0.1:1", token_file=str(tmp_path / "bad"))
 
 
 async def test_certificate_is_checked(pki: Pki) -> None:
@@ -87,7 +87,7 @@ async def test_certificate_is_checked(pki: Pki) -> None:
         assert await fetch(server.url, insecure_skip_verify=True) == {"a": 1}
 
 
-async def test_unusable_authority_is_told(tmp_path: Path) -> None:
+async def test_invalid_ca_is_reported(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_text("no certificate")
     with pytest.raises(ProviderError, match=r"certificate authority .*/ca.crt is unusable"):
         await fetch("https://127.0.0.1:1", ca_file=str(tmp_path / "ca.crt"))
@@ -112,20 +112,20 @@ async def test_large_answer_is_cut() -> None:
         (lambda: web.Response(body=b"\xff\xfe\xff"), "not JSON"),
     ],
 )
-async def test_odd_answers_are_told(answer: Any, sentence: str) -> None:  # noqa: ANN401
+async def test_malformed_responses_are_reported(answer: Any, sentence: str) -> None:  # noqa: ANN401
     async with answering({"/x": lambda _: answer()}) as server:
         with pytest.raises(ProviderError, match=sentence):
             await fetch(server.url)
 
 
-async def test_nobody_there_is_told() -> None:
+async def test_missing_server_is_reported() -> None:
     async with answering({}) as server:
         url = server.url
     with pytest.raises(ProviderError, match=r"cannot be reached: Connect call failed|Connection refused"):
         await fetch(url)
 
 
-async def test_slow_answer_is_given_up() -> None:
+async def test_slow_response_times_out() -> None:
     over = asyncio.Event()
 
     async def never(request: web.Request) -> web.StreamResponse:
@@ -210,14 +210,14 @@ def test_unchecked_certificate_is_warned_of(caplog: pytest.LogCaptureFixture) ->
         ({"node_pattern": "("}, "nodePattern"),
         ({"node_pattern": "abc"}, "nodePattern"),
         ({"node_pattern": "(a)(b)"}, "nodePattern"),
-        ({"node_pattern": "([[:alpha:]]+)"}, "nodePattern"),  # of another dialect: it would match no node
+        ({"node_pattern": "([[:alpha:]]+)"}, "nodePattern"),  # another dialect: it matches no node
         ({"window_duration": 0.0}, "windowDuration"),
         ({"interval_seconds": float("nan")}, "intervalSeconds"),
         ({"timeout_seconds": 1e9}, "timeoutSeconds"),
         ({"cpu_metric": "x" * 5000}, "cpuMetric"),
     ],
 )
-def test_mistakes_are_named(settings: dict[str, Any], field: str) -> None:
+def test_invalid_arguments_are_reported(settings: dict[str, Any], field: str) -> None:
     assert [name for name, _ in MetricProvider(**settings).mistakes()] == [field]
 
 

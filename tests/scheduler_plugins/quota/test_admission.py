@@ -1,4 +1,4 @@
-"""Whether a pod may be scheduled at all."""
+"""Admission of pods by quota."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ def _over(cluster: QuotaCluster, item: Json, now: float = 0) -> QuotaExceeded | 
     return refusal(QuotaPod.from_json(item), cluster.ledger, cluster.nominations(NOW + now), cluster.unconfirmed)
 
 
-def _told(cluster: QuotaCluster, item: Json, now: float = 0) -> str:
+def _sentence(cluster: QuotaCluster, item: Json, now: float = 0) -> str:
     over = _over(cluster, item, now)
     return "" if over is None else sentence(over)
 
@@ -48,7 +48,7 @@ def _gpus(count: int) -> dict[str, str]:
     return {GPU: str(count)}
 
 
-# What is refused, and what it says
+# Rejected pods, and the messages
 
 
 @pytest.mark.parametrize(
@@ -92,18 +92,18 @@ def _gpus(count: int) -> dict[str, str]:
         ),
     ],
 )
-def test_bound_is_reached_not_passed(items: list[Json], fits: Json, refused: Json, says: str) -> None:
+def test_bound_is_reached_not_exceeded(items: list[Json], fits: Json, refused: Json, says: str) -> None:
     cluster = _cluster(*items)
-    assert _told(cluster, pod("p", "a", fits)) == ""
-    assert _told(cluster, pod("p", "a", refused)) == f"ElasticQuota a/q: {says}"
+    assert _sentence(cluster, pod("p", "a", fits)) == ""
+    assert _sentence(cluster, pod("p", "a", refused)) == f"ElasticQuota a/q: {says}"
 
 
 @pytest.mark.parametrize("maximum", [{"cpu": 4}, {}])
 def test_missing_max_may_be_unlimited(maximum: Json) -> None:
-    """With `infinite`, a resource that max leaves out is bounded by the sum of min alone."""
+    """With `infinite`, a resource without a max is bounded by the sum of min alone."""
     cluster = _cluster(quota("a", {"cpu": 4, "memory": "8Gi"}, maximum), max_missing=MaxMissing.INFINITE)
-    assert _told(cluster, pod("p", "a", {"memory": "8Gi"})) == ""
-    assert _told(cluster, pod("p", "a", {"memory": "9Gi"})) == (
+    assert _sentence(cluster, pod("p", "a", {"memory": "8Gi"})) == ""
+    assert _sentence(cluster, pod("p", "a", {"memory": "9Gi"})) == (
         "ElasticQuota a/q: memory used by all quotas 0 + requested 9Gi > sum of min 8Gi "
         "(used 0, min 8Gi, max unlimited)"
     )
@@ -117,8 +117,8 @@ def test_namespace_without_quota() -> None:
 def test_quota_lowered_below_used() -> None:
     cluster = _cluster(A, B, *(pod(f"x{number}", "a", {"cpu": "1"}, node="n1") for number in range(4)))
     cluster.put_quota(quota("a", {"cpu": 1}, {"cpu": 2, GPU: 6}))
-    # the pod names no cpu
-    assert _told(cluster, pod("p", "a", {"memory": "0"})) == (
+    # the pod requests no cpu
+    assert _sentence(cluster, pod("p", "a", {"memory": "0"})) == (
         "ElasticQuota a/q: cpu used 4 + requested 0 > max 2 (min 1, sum of min 7)"
     )
     for number in range(2):
@@ -127,12 +127,12 @@ def test_quota_lowered_below_used() -> None:
     assert _over(cluster, pod("p", "a", {"cpu": "1"})) is not None
 
 
-def test_own_charge_is_not_in_the_way() -> None:
+def test_own_charge_does_not_count() -> None:
     cluster = _cluster(A, B)
     requested = pod("p", "a", _gpus(6))
     cluster.ledger.admit(QuotaPod.from_json(requested))
     assert _over(cluster, requested) is None
-    assert _told(cluster, pod("other", "a", _gpus(1))) == (
+    assert _sentence(cluster, pod("other", "a", _gpus(1))) == (
         f"ElasticQuota a/q: {GPU} used 6 + requested 1 > max 6 (min 4, sum of min 10)"
     )
 
@@ -143,86 +143,86 @@ def test_own_charge_is_not_in_the_way() -> None:
 def test_claims_count_by_namespace_and_priority() -> None:
     claimant = pod("c", "a", _gpus(2), priority=5, nominated="n1")
     cluster = _cluster(A, B, pod("x", "a", _gpus(4), node="n1"), claimant)
-    assert _told(cluster, pod("p", "a", _gpus(1), priority=5)) == (
+    assert _sentence(cluster, pod("p", "a", _gpus(1), priority=5)) == (
         f"ElasticQuota a/q: {GPU} used 4 + claimed by pods before it 2 + requested 1 > max 6 (min 4, sum of min 10)"
     )
     assert _over(cluster, pod("p", "a", _gpus(1), priority=6)) is None
     assert _over(cluster, claimant) is None
-    # though the claim is of a lower priority
-    assert _told(cluster, pod("p", "b", _gpus(5), priority=9)) == (
+    # although the claim has a lower priority
+    assert _sentence(cluster, pod("p", "b", _gpus(5), priority=9)) == (
         f"ElasticQuota b/q: {GPU} used by all quotas 4 + claimed by pods before it 2 + requested 5 > sum of min 10 "
         "(used 0, min 6, max 8)"
     )
     assert _over(cluster, pod("p", "b", _gpus(4), priority=9)) is None
     cluster.put_pod(pod("y", "a", _gpus(1), node="n1"))
-    assert _over(cluster, pod("p", "b", _gpus(5))) is None  # a is over min now: its claims count no longer
+    assert _over(cluster, pod("p", "b", _gpus(5))) is None  # a is over min now: its claims no longer count
 
 
 @pytest.mark.parametrize(
     "claimant",
     [
-        pytest.param(pod("c", "a", _gpus(2), nominated="gone"), id="nominated to a node that is not there"),
+        pytest.param(pod("c", "a", _gpus(2), nominated="gone"), id="nominated to a missing node"),
         pytest.param(pod("c", "free", _gpus(2), nominated="n1"), id="without a quota"),
         pytest.param(pod("c", "a", _gpus(2), hold=Hold("n1", NOW)), id="hold that has expired"),
         pytest.param(pod("c", "a", _gpus(2), hold=Hold("n1", NOW + LONGEST_SECONDS + 1)), id="hold without end"),
         pytest.param(pod("c", "a", _gpus(2), nominated="n1", phase="Failed"), id="ended"),
     ],
 )
-def test_what_is_no_claim(claimant: Json) -> None:
+def test_not_a_claim(claimant: Json) -> None:
     cluster = _cluster(A, B, pod("x", "a", _gpus(5), node="n1"), claimant)
     assert _over(cluster, pod("p", "a", _gpus(1))) is None
 
 
 def test_counted_once_over_charge_hold_and_nomination() -> None:
-    """A pod that is nominated, holds room and was answered for takes its room once, and bound takes it still once."""
+    """A pod that is nominated, holds resources and is reserved is charged once, and once bound, too."""
     claimant = pod("c", "a", _gpus(2), nominated="n1", hold=Hold("n1", NOW + 60))
     cluster = _cluster(A, B, pod("x", "a", _gpus(3), node="n1"), claimant)
     cluster.ledger.admit(QuotaPod.from_json(claimant))
     for now_bound in (False, True):
         if now_bound:
             cluster.put_pod({**claimant, "spec": {**claimant["spec"], "nodeName": "n1"}})
-        assert _told(cluster, pod("p", "a", _gpus(1))) == ""
-        assert _told(cluster, pod("p", "a", _gpus(2))) == (
+        assert _sentence(cluster, pod("p", "a", _gpus(1))) == ""
+        assert _sentence(cluster, pod("p", "a", _gpus(2))) == (
             f"ElasticQuota a/q: {GPU} used 5 + requested 2 > max 6 (min 4, sum of min 10)"
         )
 
 
-def test_hold_counts_from_when_to_when() -> None:
+def test_hold_lifetime() -> None:
     cluster = _cluster(A, B, pod("x", "a", _gpus(4), node="n1"), pod("c", "a", _gpus(2), hold=Hold("n1", NOW + 60)))
     requested = pod("p", "a", _gpus(1))
     assert [bool(_over(cluster, requested, now)) for now in (0, 59, 60, 30)] == [True, True, False, True]
 
 
-def test_claim_of_pods_that_leave_takes_their_place() -> None:
-    """What pods use that leave for others is not counted beside these others' claims; nor is it free before."""
+def test_claims_replace_terminating_victims() -> None:
+    """The usage of another claim's victims does not count beside that claim, and is not free before it."""
     victims = [pod(f"v{number}", "a", _gpus(2), node="n1") for number in range(2)]
     holds = [pod(f"h{number}", "b", _gpus(2), hold=Hold("n1", NOW + 60, (f"uid-a-v{number}",))) for number in range(2)]
     running = [pod("x", "a", _gpus(2), node="n1"), pod("y", "b", _gpus(4), node="n1")]
     cluster = _cluster(A, quota("b", {"cpu": 6, GPU: 6}), *victims, *running, *holds)
-    assert _told(cluster, holds[0]) == (
+    assert _sentence(cluster, holds[0]) == (
         f"ElasticQuota b/q: {GPU} used by all quotas 10 + requested 2 > sum of min 10 (used 4, min 6, max unlimited)"
     )
     cluster.delete_pod("uid-a-v0")
-    assert _over(cluster, holds[0]) is None  # though the other victim is still there, and its holder claims 2
-    stranger = _told(cluster, pod("p", "b", _gpus(1)))
-    assert stranger == (
-        f"ElasticQuota b/q: {GPU} used by all quotas 8 - terminating 2 + claimed by pods before it 4 + requested 1 > "
+    assert _over(cluster, holds[0]) is None  # although the other victim still exists, and its holder claims 2
+    unrelated = _sentence(cluster, pod("p", "b", _gpus(1)))
+    assert unrelated == (
+        f"ElasticQuota b/q: {GPU} used by all quotas 8 - leaving 2 + claimed by pods before it 4 + requested 1 > "
         "sum of min 10 (used 4, min 6, max unlimited)"
     )
 
 
 @pytest.mark.parametrize(
-    ("asked", "holder", "victim", "own", "everything"),
+    ("requester", "holder", "victim", "own", "everything"),
     [
         pytest.param("a", "a", "a", 2, 2, id="all of one namespace"),
-        pytest.param("b", "b", "a", 0, 2, id="for one's own, of another"),
-        pytest.param("a", "b", "a", 0, 2, id="for another, of one's own"),
+        pytest.param("b", "b", "a", 0, 2, id="for the own namespace, of another"),
+        pytest.param("a", "b", "a", 0, 2, id="for another namespace, of the own"),
         pytest.param("a", "b", "free", 0, 0, id="of a namespace without a quota"),
         pytest.param("a", "free", "a", 0, 0, id="for a namespace without a quota"),
     ],
 )
-def test_what_leaves(asked: str, holder: str, victim: str, own: int, everything: int) -> None:
-    """GPUs of a victim leave for a claim that counts for the pod; for its own namespace only where both are of it."""
+def test_leaving_amounts(requester: str, holder: str, victim: str, own: int, everything: int) -> None:
+    """GPUs of a victim count as leaving for a claim that counts for the pod, per namespace only if both are in it."""
     hold = Hold("n1", NOW + 60, (f"uid-{victim}-v",))
     holding = pod("h", holder, _gpus(2), priority=5, hold=hold)
     cluster = _cluster(A, B, pod("v", victim, _gpus(2), node="n1"), holding)
@@ -233,23 +233,23 @@ def test_what_leaves(asked: str, holder: str, victim: str, own: int, everything:
             for entry in terminating_charge(QuotaPod.from_json(item), cluster.ledger, cluster.nominations(NOW))
         ]
 
-    assert leave(pod("p", asked, priority=5)) == [own, everything]
-    assert leave(pod("p", asked, priority=6)) == ([0, 0] if asked == holder else [own, everything])
-    assert leave(holding) == [0, 0]  # its own claim is not beside it
+    assert leave(pod("p", requester, priority=5)) == [own, everything]
+    assert leave(pod("p", requester, priority=6)) == ([0, 0] if requester == holder else [own, everything])
+    assert leave(holding) == [0, 0]  # its own claim does not count
     cluster.put_pod(pod("more", "b", _gpus(7), node="n1"))
-    over_min = holder == "b" and asked != "b"  # claims of another namespace that is over min do not count
-    assert leave(pod("p", asked, priority=5)) == ([0, 0] if over_min else [own, everything])
+    over_min = holder == "b" and requester != "b"  # claims of another namespace that is over min do not count
+    assert leave(pod("p", requester, priority=5)) == ([0, 0] if over_min else [own, everything])
     cluster.ledger.admit(QuotaPod.from_json(holding))
-    assert leave(pod("p", asked, priority=5)) == [0, 0]  # charged already
+    assert leave(pod("p", requester, priority=5)) == [0, 0]  # charged already
 
 
-def test_doubts_count_beside_what_is_used() -> None:
-    """Pods that may be on their way count for their namespace and for all; the pod that is asked about does not."""
+def test_unconfirmed_pods_count_beside_usage() -> None:
+    """Reserved pods count for their namespace and for all; the pod of the request does not."""
     cluster = _cluster(A, B, pod("x", "a", _gpus(3), node="n1"))
     unconfirmed = [QuotaPod.from_json(pod(name, "a", _gpus(2))) for name in ("d", "p")]
     cluster.unconfirmed = UnconfirmedReservations(unconfirmed)
     assert _over(cluster, pod("p", "a", _gpus(1))) is None
-    assert _told(cluster, pod("p", "a", _gpus(2))) == (
+    assert _sentence(cluster, pod("p", "a", _gpus(2))) == (
         f"ElasticQuota a/q: {GPU} used 3 + possibly admitted before a restart 2 + requested 2 > max 6 "
         "(min 4, sum of min 10; waits until pods of a that were pending at the extender's start are bound or requested,"
         " 30 s at most)"
@@ -260,16 +260,16 @@ def test_doubts_count_beside_what_is_used() -> None:
     assert not cluster.unconfirmed.drop("uid-a-d")
 
 
-# Against the words of the rules
+# Comparison with the wording of the rules
 
 
-def _demands(asked: QuotaPod, ledger: QuotaLedger, nominations: Iterable[Nomination]) -> tuple[Amounts, Amounts]:
-    local, total = asked.charge, asked.charge
+def _demands(incoming: QuotaPod, ledger: QuotaLedger, nominations: Iterable[Nomination]) -> tuple[Amounts, Amounts]:
+    local, total = incoming.charge, incoming.charge
     for nomination in nominations:
-        if nomination.uid == asked.uid or ledger.charge_of(nomination.uid) is not None:
+        if nomination.uid == incoming.uid or ledger.charge_of(nomination.uid) is not None:
             continue
-        if nomination.namespace == asked.namespace:
-            if nomination.priority >= asked.priority:
+        if nomination.namespace == incoming.namespace:
+            if nomination.priority >= incoming.priority:
                 local, total = plus(local, nomination.charge), plus(total, nomination.charge)
         elif ledger.quota(nomination.namespace) is not None and not ledger.is_over_min(nomination.namespace):
             total = plus(total, nomination.charge)
@@ -291,7 +291,7 @@ def _crowd(lot: random.Random) -> Sequence[Json]:
 
 
 @fuzz(seed=st.integers(0, 2**32))
-def test_sums_are_what_claims_come_to(seed: int) -> None:
+def test_sums_match_claims(seed: int) -> None:
     lot = random.Random(seed)  # noqa: S311 - a repeatable test
     cluster = _cluster(*_crowd(lot))
     for _ in range(8):
@@ -299,7 +299,7 @@ def test_sums_are_what_claims_come_to(seed: int) -> None:
         nominations = cluster.nominations(NOW)
         local, total = demands(requested, cluster.ledger, nominations)
         right = _demands(requested, cluster.ledger, list(nominations))
-        assert local == right[0]  # whether a scalar is named is part of it
+        assert local == right[0]  # the comparison includes which scalars are named
         assert all(total.get(name, 0) == right[1].get(name, 0) for name in {*total, *right[1]})
         assert not any(terminating_charge(requested, cluster.ledger, nominations))
         if not requested.node:

@@ -1,4 +1,4 @@
-"""What a pod is charged, and what is kept of it."""
+"""The charge of a pod, and the stored part of the pod."""
 
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ def _container(name: str, **requests: str) -> Json:
     ],
 )
 def test_charge(spec: dict[str, Any], charge: dict[str, int]) -> None:
-    """Containers together, no less than any init container, and overhead; integers, rounded up."""
+    """The charge is the larger of all containers and any init container, plus overhead; in integers, rounded up."""
     assert charge_of(pod("p", **spec)) == charge
 
 
@@ -77,8 +77,8 @@ def test_resize_of_the_whole_pod() -> None:
         ),
     ],
 )
-def test_all_that_is_set_aside_may_count(spec: Json, by_containers: Json, by_scheduler: Json) -> None:
-    """By default pod-level requests and the lasting of sidecars are no charge, as upstream; by `scheduler` they are."""
+def test_charge_of_sidecars_and_pod_requests(spec: Json, by_containers: Json, by_scheduler: Json) -> None:
+    """By default pod-level requests and sidecars are not charged, as upstream; with `scheduler` they are."""
     item = {"metadata": {"uid": "u"}, "spec": {"containers": [_container("c", cpu="1")], **spec}}
     assert QuotaPod.from_json(item).charge == by_containers
     assert QuotaPod.from_json(item, Charging.SCHEDULER).charge == by_scheduler
@@ -87,7 +87,7 @@ def test_all_that_is_set_aside_may_count(spec: Json, by_containers: Json, by_sch
     assert plugin.new_state().read(item).charge == by_scheduler
 
 
-def test_ports_of_what_lasts() -> None:
+def test_ports_of_lasting_containers() -> None:
     def container(port: int, **more: str) -> Json:
         return {"ports": [{"containerPort": port, "hostPort": port}, {"containerPort": 1}], **more}
 
@@ -132,7 +132,7 @@ def test_waiting_pod_is_kept_without_bulk() -> None:
     assert QuotaPod.from_json(typed_pod(pod)).json == waiting({}, labels={})
 
 
-def test_nothing_is_kept_of_a_bound_pod() -> None:
+def test_bound_pod_stores_no_bulk() -> None:
     pod = waiting({})
     pod["spec"]["nodeName"] = "n1"
 

@@ -1,4 +1,4 @@
-"""The annotation that says for whom room is held, which anybody may write, and from whom that room is kept."""
+"""The annotation of holds, which any user may write, and the pods that may not use held resources."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ from tests.scheduler_plugins.preemption.worlds import NOW, World
 from tests.scheduler_plugins.quota.things import pod
 
 
-def _read(text: Any) -> Hold | None:  # noqa: ANN401 - anything may stand there
+def _read(text: Any) -> Hold | None:  # noqa: ANN401 - any value
     vouching = {"type": names.CONDITION_RESOURCES_RESERVED, "status": "True", "message": text}
     annotated = {"annotations": {names.ANNOTATION_RECLAIM_HOLD: text}}
     return Hold.of_pod({"metadata": annotated, "status": {"conditions": [vouching]}})
@@ -29,7 +29,7 @@ def test_as_written() -> None:
 
 
 def test_nothing_without_status() -> None:
-    """An annotation alone holds nothing: whoever may create pods may write it. Nor does it beside another text."""
+    """An annotation alone is no hold: any user who creates pods may write it. A mismatched condition is none either."""
     hold, other = Hold("n1", NOW + 60, ("v1",)), Hold("n2", NOW + 600, ("v1",))
     metadata = {"annotations": hold.annotations}
     for conditions in (None, [], [other.condition], [{**hold.condition, "type": "Ready"}], [{"type": "Ready"}]):
@@ -78,8 +78,8 @@ def test_nothing_without_status() -> None:
     ],
     ids=lambda text: str(text)[:40],
 )
-def test_what_is_no_hold(text: Any) -> None:  # noqa: ANN401 - anything may stand there
-    """What the controller would not write is no hold; and the pod is understood all the same, so that it is charged."""
+def test_not_a_hold(text: Any) -> None:  # noqa: ANN401 - any value
+    """A text that the controller does not write is no hold; the pod is read and charged all the same."""
     assert _read(text) is None
     item = pod("p", node="n1")
     item["metadata"]["annotations"] = {names.ANNOTATION_RECLAIM_HOLD: text}
@@ -87,7 +87,7 @@ def test_what_is_no_hold(text: Any) -> None:  # noqa: ANN401 - anything may stan
 
 
 def test_lasts_until_it_expires() -> None:
-    """Until its time, and never for longer than the controller holds room at most: nobody holds room for ever."""
+    """A hold lasts until its time, and at most for the controller's longest hold: no hold is permanent."""
     hold = Hold("n1", NOW + LONGEST_SECONDS)
     assert [hold.lasts(NOW + seconds) for seconds in (-1, 0, LONGEST_SECONDS - 1, LONGEST_SECONDS)] == [
         False,
@@ -101,28 +101,28 @@ HOLD = Hold("gpu", NOW + 60, ("a/gone",))
 
 
 @pytest.mark.parametrize(
-    ("namespace", "priority", "lender", "kept_away"),
+    ("namespace", "priority", "lender", "rejected"),
     [
         *((namespace, 0, (10, 10), True) for namespace in ("a", "b", "c", "free")),  # of no higher priority
-        # Who comes in the place of a borrower that was evicted does not take the room back, whatever its priority.
+        # The replacement of an evicted borrower does not reclaim the resources, whatever its priority.
         ("a", 100, (10, 10), True),
-        # Pods of higher priority go first of whoever borrows nothing: as kube-scheduler's own nominations have it.
+        # Pods of higher priority in a namespace that borrows nothing go first, as with kube-scheduler's nominations.
         *((namespace, 100, (10, 10), False) for namespace in ("b", "c", "free")),
-        ("a", 100, (2, 10), False),  # room beyond the holder's own min is not guaranteed
+        ("a", 100, (2, 10), False),  # resources beyond the holder's own min are not guaranteed
     ],
 )
-def test_from_whom_room_is_kept(namespace: str, priority: int, lender: tuple[int, int], *, kept_away: bool) -> None:
-    """Two free GPUs are held for a pod of priority 0 of a namespace that uses two; another pod asks for both."""
+def test_held_from_other_pods(namespace: str, priority: int, lender: tuple[int, int], *, rejected: bool) -> None:
+    """Two free GPUs are held for a pod of priority 0 of a namespace that uses two; another pod requests both."""
     world = World({"gpu": 10}, {"a": (4, 8), "b": lender, "c": (4, 8)})
     for number in range(3):
         world.run(f"a/a{number}", "gpu", 2)
     world.run("b/b1", "gpu", 2)
     world.wait("b/holder", 2, hold=HOLD)
     pod = world.wait(f"{namespace}/new", 2, priority)
-    assert bool(crowded(pod, world.cluster, holders_before(pod, world.cluster, NOW))) is kept_away
+    assert bool(crowded(pod, world.cluster, holders_before(pod, world.cluster, NOW))) is rejected
 
 
-def test_holder_on_its_way() -> None:
+def test_holder_in_flight() -> None:
     world = World({"gpu": 10}, {"a": (1, 8), "b": (2, 8)})
     world.run("a/a1", "gpu", 8)
     holder = world.wait("b/holder", 2, hold=HOLD)
@@ -132,8 +132,8 @@ def test_holder_on_its_way() -> None:
     assert crowded(pod, world.cluster, holders_before(pod, world.cluster, NOW)) == {"gpu"}
 
 
-@pytest.mark.parametrize(("least", "leaves"), [(10, False), (2, True)])
-def test_decisions_know_whose_room_it_is(least: int, *, leaves: bool) -> None:
+@pytest.mark.parametrize(("least", "evicts"), [(10, False), (2, True)])
+def test_decisions_respect_holds(least: int, *, evicts: bool) -> None:
     world = World({"gpu": 10}, {"a": (4, 8), "b": (least, 10), "c": (8, 8)})
     world.run("a/a1", "gpu", 2, priority=200)
     world.run("a/low", "gpu", 4)
@@ -141,7 +141,7 @@ def test_decisions_know_whose_room_it_is(least: int, *, leaves: bool) -> None:
     world.wait("b/holder", 2, hold=HOLD)
     pod = world.wait("a/new", 6, 100)
 
-    if leaves:
+    if evicts:
         assert world.victims(pod) == {"a/low"}
     else:
         assert "Insufficient" in world.why_not(pod)

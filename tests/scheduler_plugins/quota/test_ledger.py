@@ -44,7 +44,7 @@ def test_namespace_without_quota_is_not_among_all() -> None:
 
 
 def test_oldest_of_several_is_in_force() -> None:
-    """Of several quotas in a namespace the oldest counts, then the first by name; the next takes over when it goes."""
+    """Among quotas of a namespace the oldest counts, then the first by name; its deletion puts the next in force."""
     old, new = quota("a", {"cpu": 1}, name="z", age=20), quota("a", {"cpu": 2}, name="b", age=10)
     twin = quota("a", {"cpu": 4}, name="c", age=10)
     ledger = _ledger(new, twin, old)
@@ -62,7 +62,7 @@ def test_oldest_of_several_is_in_force() -> None:
     assert ledger.total_min == {"cpu": 4000}
 
 
-def test_quota_that_is_deleted_and_made_anew() -> None:
+def test_quota_is_deleted_and_recreated() -> None:
     ledger = _ledger(quota("a", {"cpu": 1}, uid="first"), pod("x", "a", node="n1"))
     ledger.put_quota(Quota.from_json(quota("a", {"cpu": 2}, uid="second", age=-5)))
     ledger.delete_quota("first")
@@ -118,7 +118,7 @@ def test_counted_once() -> None:
     assert ledger.total_used == {"cpu": 1000}
 
 
-def test_namespaces_are_forgotten() -> None:
+def test_namespaces_are_removed() -> None:
     ledger = QuotaLedger()
     for number in range(50):
         namespace = f"ci-{number}"
@@ -129,7 +129,7 @@ def test_namespaces_are_forgotten() -> None:
     assert ledger == QuotaLedger(version=ledger.version, total_used={"cpu": 0}, total_min={"cpu": 0})
 
 
-def test_status_names_what_the_quota_names() -> None:
+def test_status_has_the_resources_of_the_quota() -> None:
     item = quota("a", {"cpu": 4, GPU: 2}, {"cpu": 4, "memory": "1Gi", "requests.storage": 5})
     result = Quota.from_json(item, MaxMissing.INFINITE)
     assert result.reported({"cpu": 1500, "memory": 3 * 2**30, "hugepages-2Mi": 2**21}) == {
@@ -148,7 +148,7 @@ def _any_pod(lot: random.Random, name: str) -> Json:
 
 
 @fuzz(seed=st.integers(0, 2**32))
-def test_always_as_counted_anew(seed: int) -> None:
+def test_ledger_equals_recount(seed: int) -> None:
     lot = random.Random(seed)  # noqa: S311 - a repeatable test
     cluster, pods, quotas = QuotaCluster("q", MaxMissing.ZERO), dict[str, Json](), dict[str, Json]()
     tentative: dict[str, QuotaPod] = {}

@@ -1,4 +1,4 @@
-"""No namespace ever uses more than its max, nor all more than the sum of min, in whatever order things happen."""
+"""No namespace ever exceeds its max, and all together never exceed the sum of min, in any order of events."""
 
 import random
 from collections.abc import Iterable, Mapping
@@ -86,7 +86,7 @@ def _create(world: World, number: int) -> None:
         hold=hold,
         schedulerName="headroom-scheduler",
     )
-    if lot.random() < 0.3:  # what anybody may write onto a pod of his own
+    if lot.random() < 0.3:  # a user may write this to the user's own pod
         annotations = created["metadata"].setdefault("annotations", {})
         annotations[lot.choice(["scheduling.koordinator.sh/reserve-pod", "kubernetes.io/config.mirror"])] = "true"
         created["metadata"]["labels"] = {"koordinator.sh/priority-class": "koord-free"}
@@ -100,7 +100,7 @@ def _some(world: World, number: int) -> None:
         _create(world, number)
     elif what < 0.5 and pending:
         requested = lot.choice(pending)
-        if not world.ask(requested) and lot.random() < 0.3:
+        if not world.admits(requested) and lot.random() < 0.3:
             world.refuse(requested)
     elif what < 0.62 and in_flight:
         world.bind(lot.choice(in_flight))
@@ -139,7 +139,7 @@ def test_nothing_stays_charged(seed: int) -> None:
     assert not cluster.ledger.tentative
     assert not cluster.unconfirmed
     for uid in [uid for uid in world.pending() if not world.pods[uid]["status"].get("nominatedNodeName")]:
-        assert world.ask(uid) == _fits(world, uid)
+        assert world.admits(uid) == _fits(world, uid)
         world.in_flight.pop(uid, None)
         world.run.cache.release(uid)
 
@@ -173,7 +173,7 @@ def _over(used: Amounts, bounds: Amounts) -> bool:
 
 
 def test_prioritize_that_fails_keeps_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:
-    """kube-scheduler binds a pod all the same whose scores could not be made."""
+    """kube-scheduler binds a pod even if its scores failed."""
     world = World(random.Random(1), QUOTAS, Mode.WEIGHTED)  # noqa: S311 - a repeatable test
     world.put(pod("first", "a", {"cpu": "4"}))
     world.deliver(1)

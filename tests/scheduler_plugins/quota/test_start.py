@@ -1,4 +1,4 @@
-"""What is in doubt after a start: whom an earlier run may have let through."""
+"""Pods that a previous run of the extender may have admitted, after a start."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def _going(name: str) -> Json:
     return item
 
 
-async def test_first_list_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_first_list_is_unconfirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     gated = pod("gated", schedulingGates=[{"name": "x"}])
     first = [pod("pending"), pod("bound", node="n1"), gated, pod("ended", phase="Failed"), _going("going")]
     cluster = await _followed(
@@ -48,16 +48,16 @@ async def test_first_list_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         pytest.param(Changed("MODIFIED", pod("pending", node="n1")), id="bound"),
         pytest.param(Changed("DELETED", pod("pending")), id="gone"),
-        pytest.param(Relisted([]), id="gone while nobody watched"),
+        pytest.param(Relisted([]), id="deleted while no watch ran"),
     ],
 )
-async def test_doubt_ends(monkeypatch: pytest.MonkeyPatch, change: Relisted | Changed) -> None:
+async def test_unconfirmed_ends(monkeypatch: pytest.MonkeyPatch, change: Relisted | Changed) -> None:
     cluster = await _followed(monkeypatch, Relisted([pod("pending")]), change)
     assert not cluster.unconfirmed
 
 
 def _restarted(waiting: int, used: int, most: int) -> QuotaCluster:
-    """A namespace a (min 100) that uses some cores and in which pods of one core wait; b (min 100) uses nothing."""
+    """Return a cluster: namespace a (min 100) uses some cores and has waiting pods of one; b (min 100) uses none."""
     cluster = QuotaCluster(NAME, MaxMissing.INFINITE)
     cluster.put_quota(quota("a", {"cpu": 100, "memory": "1Ti"}, {"cpu": most}))
     cluster.put_quota(quota("b", {"cpu": 100, "memory": "1Ti"}, {"cpu": 100}))
@@ -91,7 +91,7 @@ def test_namespace_with_a_backlog_waits_for_itself() -> None:
     )
 
 
-def test_sum_of_min_names_who_is_waited_for() -> None:
+def test_sum_of_min_names_unconfirmed_namespaces() -> None:
     over = _over(_restarted(500, 0, 1000), pod("first", "b"))
     assert over is not None
     assert (over.total, over.unconfirmed, over.waits_for) == (True, 200_000, ("a",))
@@ -102,7 +102,7 @@ def test_sum_of_min_names_who_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("charged", [0, 1, 40])
-def test_who_is_asked_about_is_in_doubt_no_more(charged: int) -> None:
+def test_requested_pod_is_confirmed(charged: int) -> None:
     cluster = _restarted(41, 59, 100)
     for number in range(charged):
         cluster.ledger.admit(cluster.pods[f"uid-a-waiting-{number}"])
@@ -125,7 +125,7 @@ def _requeued(item: Json) -> Json:
 
 
 class _Restarted:
-    """A backlog of a, whose max is all that is guaranteed to anybody, when the extender starts; b uses nothing."""
+    """A backlog of a, with a max equal to the guaranteed sum, when the extender starts; b uses nothing."""
 
     def __init__(self, *waiting: Json) -> None:
         self.cache = ClusterCache(LoadRules(), {NAME: CapacityScheduling(MaxMissing.INFINITE)})
@@ -154,8 +154,8 @@ def test_backlog_of_a_large_max_blocks_others_for_seconds() -> None:
     assert site.admits(first, 2 + SETTLED_SECONDS + 1)
 
 
-def test_binding_that_came_later_ends_doubt() -> None:
-    """kube-scheduler binds in the order of the answers: what is bound that was answered for later comes after all."""
+def test_later_binding_confirms() -> None:
+    """kube-scheduler binds in the order of the responses: the binding of a later pod confirms the earlier ones."""
     site, other = _Restarted(), pod("other", "without-quota", schedulerName=OURS)
     site.cache.put_pod(other, NOW)
     assert site.admits(other, 1)
@@ -168,12 +168,12 @@ def test_binding_that_came_later_ends_doubt() -> None:
     [
         pytest.param(_refused(pod("theirs", schedulerName=THEIRS), "new"), id="of another scheduler"),
         pytest.param(_requeued(_refused(pod("w", "a", schedulerName=OURS))), id="not by kube-scheduler"),
-        pytest.param(pod("w", "a", node="n1", schedulerName=OURS), id="of what was answered for before"),
-        pytest.param(pod("w2", "a", node="n1", schedulerName=OURS), id="bound without being asked about"),
+        pytest.param(pod("w", "a", node="n1", schedulerName=OURS), id="of a pod that was admitted before"),
+        pytest.param(pod("w2", "a", node="n1", schedulerName=OURS), id="bound without a request"),
     ],
 )
-def test_what_says_nothing_of_the_order(change: Json) -> None:
-    """Doubt lasts where no write of the same kube-scheduler is seen that came after an answer of this run."""
+def test_changes_without_order(change: Json) -> None:
+    """A pod stays unconfirmed without a write of its kube-scheduler that follows a response of this run."""
     waiting = [pod("w", "a", {"cpu": "100"}, schedulerName=OURS), pod("v", "a", {"cpu": "100"}, schedulerName=OURS)]
     site = _Restarted(*map(_refused, waiting))
     theirs = pod("theirs", schedulerName=THEIRS)
@@ -184,8 +184,8 @@ def test_what_says_nothing_of_the_order(change: Json) -> None:
     assert site.admits(pod("first", "b", {"cpu": "100"}, schedulerName=OURS), UNCONFIRMED_SECONDS + 1)
 
 
-def test_requeued_twice_is_no_write() -> None:
-    """A pod that is asked about twice before its refusal is seen anew keeps the refusal that it had."""
+def test_repeated_requeue_is_no_refusal() -> None:
+    """A pod that is sent twice before its refusal is observed again keeps its refusal."""
     waiting = _refused(pod("w", "a", schedulerName=OURS))
     site = _Restarted(waiting, pod("v", "a", {"cpu": "200"}, schedulerName=OURS))
     for seconds in (1, 2):
@@ -197,8 +197,8 @@ def test_requeued_twice_is_no_write() -> None:
 @pytest.mark.parametrize(
     "spec", [{"volumes": CLAIM}, {"volumes": [{"ephemeral": {}}]}, {"resourceClaims": [{"name": "x"}]}]
 )
-def test_binding_that_waits_is_passed_by_others(spec: Json) -> None:
-    """A pod whose binding may wait for a volume or device stays in doubt, whatever is bound meanwhile."""
+def test_delayed_binding_stays_unconfirmed(spec: Json) -> None:
+    """A pod with a binding that may wait for a volume or device stays unconfirmed, despite later bindings."""
     site = _Restarted(pod("w", "a", {"cpu": "200"}, schedulerName=OURS, **spec))
     first = pod("first", "b", schedulerName=OURS)
     assert not site.admits(first, 1)

@@ -21,7 +21,7 @@ def quota(
     age: float = 0,
     uid: str = "",
 ) -> Json:
-    """An ElasticQuota; `age` is how long before NOW it was created. [s]"""
+    """Return an ElasticQuota; `age` is how long before NOW it was created. [s]"""
     metadata = {"namespace": namespace, "name": name, "uid": uid or f"{namespace}-{name}"}
     spec = {key: dict(bound) for key, bound in (("min", minimum), ("max", maximum)) if bound is not None}
     return {"metadata": {**metadata, "creationTimestamp": at(-age)}, "spec": spec}
@@ -67,7 +67,7 @@ def node(name: str = "n1", **allocatable: Any) -> Json:  # noqa: ANN401 - quanti
 
 
 def miscounted(ledger: QuotaLedger, pods: Iterable[QuotaPod]) -> list[str]:
-    """The namespaces that are charged something else for bound pods than these pods come to."""
+    """Return the namespaces with a charge for bound pods that differs from the sum of these pods."""
     right: dict[str, Amounts] = {}
     for pod in pods:
         if pod.charged:

@@ -1,7 +1,7 @@
-"""A cluster in which everything happens late and in any order: the API server's truth, kube-scheduler, the extender.
+"""A cluster with late events in any order: the API server's truth, kube-scheduler, the extender.
 
-kube-scheduler binds what it was answered for some time later, or gives it up; the extender's watches bring changes some
-time later, in order; the extender may be started anew at any moment.
+kube-scheduler binds an admitted pod some time later, or gives it up. The extender's watches deliver changes some
+time later, in order. The extender may be restarted at any moment.
 """
 
 import random
@@ -67,7 +67,7 @@ class World:
     pods: dict[str, Json] = field(default_factory=dict)
     events: list[tuple[str, Json]] = field(default_factory=list)
     in_flight: dict[str, float] = field(default_factory=dict)
-    before: set[str] = field(default_factory=set)  # pods that an earlier run of the extender answered for
+    before: set[str] = field(default_factory=set)  # pods that an earlier run of the extender admitted
 
     def __post_init__(self) -> None:
         self.run = self._started()
@@ -96,8 +96,8 @@ class World:
 
     # kube-scheduler
 
-    def ask(self, uid: str) -> bool:
-        """Ask about a pod, on some of the nodes. Whether it may be scheduled."""
+    def admits(self, uid: str) -> bool:
+        """Send a pod with some of the nodes to the extender. Return True if it admits the pod."""
         pod = deepcopy(self.pods[uid])
         names = self.lot.sample(NODES, self.lot.randint(1, len(NODES)))
         answer = self.run.extender.filter(Arguments(pod, names))
@@ -118,7 +118,7 @@ class World:
             self.put(pod)
 
     def give_up(self, uid: str) -> None:
-        """A pod that was answered for is not bound after all, which it says, or not."""
+        """An admitted pod is not bound after all, with or without a report."""
         del self.in_flight[uid]
         if uid in self.pods and self.lot.random() < 0.7:
             pod = deepcopy(self.pods[uid])
@@ -142,7 +142,7 @@ class World:
         self._sent(uid)
 
     def _sent(self, uid: str) -> None:
-        """What was to be bound before a pod was answered for has been sent before what is written of this one."""
+        """Bindings from before a pod was admitted are sent before any write for this pod."""
         for entry in (self.before & self.in_flight.keys()) if uid not in self.before else ():
             self.in_flight[entry] = min(self.in_flight[entry], self.now + SETTLED_SECONDS - 2)
 
@@ -161,7 +161,7 @@ class World:
         self.run.relist(deepcopy(self.pods))
 
     def restart(self) -> None:
-        """The extender is started anew: it knows only what it lists. kube-scheduler goes on binding, for a while."""
+        """Restart the extender: it knows only its lists. kube-scheduler continues to bind for a while."""
         self.events.clear()
         self.run = self._started()
         self.before |= self.in_flight.keys()
@@ -169,7 +169,7 @@ class World:
         self.in_flight = {uid: min(deadline, longest) for uid, deadline in self.in_flight.items()}
 
     def wait(self, seconds: float) -> None:
-        """Time passes. No binding takes longer than kube-scheduler lets it; watches are behind for a second at most."""
+        """Let time pass. No binding exceeds kube-scheduler's limit; watches are late by at most a second."""
         for uid in [uid for uid, deadline in self.in_flight.items() if deadline <= self.now + seconds]:
             self.lot.choice((self.bind, self.give_up))(uid)
         if seconds >= 1:

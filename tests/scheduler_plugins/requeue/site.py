@@ -1,4 +1,4 @@
-"""A small cluster for the tests of requeuing, with a plugin that refuses nodes without room and a clock that is set."""
+"""A small cluster for the tests of requeuing, with a plugin that rejects full nodes and a clock that is set."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -27,42 +27,42 @@ HOT = "node(s) hot"
 
 
 @dataclass(frozen=True)
-class Room:
-    """Refuses nodes on which load, pods in flight and the pod would be more CPU than the annotation `room` says."""
+class FreeCpu:
+    """Rejects nodes if load, pods in flight and the pod exceed the CPU in the annotation `free`."""
 
     by_time: bool = False
-    """True if the annotation is a time from which on there is room for anything."""
+    """True if the annotation is the time from which on the node admits every pod."""
 
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype([("room", np.float64)])
+        return np.dtype([("free", np.float64)])
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
-        return (float(node.annotations.get("room", "0")),)
+        return (float(node.annotations.get("free", "0")),)
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        room = nodes.tables["Room"]["room"]
-        fits = nodes.now >= room if self.by_time else nodes.in_flight[:, 0] + pod.estimate[0] <= room
+        free = nodes.tables["FreeCpu"]["free"]
+        fits = nodes.now >= free if self.by_time else nodes.in_flight[:, 0] + pod.estimate[0] <= free
         return Verdict(np.where(fits, PASSES, 0), [Refusal(HOT)])
 
     def score(self, _pod: PodRequest, nodes: Nodes) -> FloatArray:
-        return np.clip(nodes.tables["Room"]["room"] / 100, 0, 100)
+        return np.clip(nodes.tables["FreeCpu"]["free"] / 100, 0, 100)
 
     def explain(self, _pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
-        return [{"binding": f"{room:g} milli-cores are free"} for room in nodes.tables["Room"]["room"]]
+        return [{"binding": f"{free:g} milli-cores are free"} for free in nodes.tables["FreeCpu"]["free"]]
 
 
 @dataclass
 class FakeApi:
     patches: list[tuple[str, Any]] = field(default_factory=list)
     failures: dict[str, Exception] = field(default_factory=dict)
-    """By the end of the pod's path; "" for all."""
+    """Errors by the end of the pod's path; "" for all."""
 
     async def patch(self, path: str, body: dict[str, Any], content_type: str = "") -> Any:  # noqa: ANN401 - JSON
         await asyncio.sleep(0)
         assert content_type == "application/merge-patch+json"
         self.patches.append((path, body))
         pod, _, subresource = path.rpartition("/")
-        assert subresource == "status"  # whose right is not the right to change what a pod runs
+        assert subresource == "status"  # a right that excludes the pod's spec
         for end, error in self.failures.items():
             if pod.endswith(end):
                 raise error
@@ -84,11 +84,11 @@ def overloaded(retry_after: float | None = None) -> ApiUnavailable:
 
 class Site:
     def __init__(
-        self, settings: RequeueSettings | None = None, plugin: object | None = None, name: str = "Room"
+        self, settings: RequeueSettings | None = None, plugin: object | None = None, name: str = "FreeCpu"
     ) -> None:
         self.now = NOW
         self.set_back = 0.0
-        plugin = plugin or Room()
+        plugin = plugin or FreeCpu()
         rules = LoadRules(factors={"cpu": 100, "memory": 100})
         if isinstance(plugin, LoadAccounting):
             rules = plugin.load_rules()
@@ -104,9 +104,9 @@ class Site:
 
     @classmethod
     def refusing(cls, *names: str, settings: RequeueSettings | None = None, cpu: str = "1") -> "Site":
-        """A site with the node `a`, on which there is no room, and pods that were refused there."""
+        """Return a site with the full node `a`, and pods that were rejected there."""
         site = cls(settings)
-        site.room(a=0)
+        site.set_free(a=0)
         site.refuse(*names, cpu=cpu)
         return site
 
@@ -120,12 +120,12 @@ class Site:
         self.now -= seconds
         self.set_back += seconds
 
-    def room(self, **milli: float) -> None:
+    def set_free(self, **milli: float) -> None:
         for name, amount in milli.items():
-            self.cache.put_node(node(name.replace("_", "-"), annotations={"room": str(amount)}))
+            self.cache.put_node(node(name.replace("_", "-"), annotations={"free": str(amount)}))
 
-    def ask(self, item: Json, *names: str) -> bool:
-        """As kube-scheduler asks about a pod and some nodes: whether some node takes it."""
+    def admits(self, item: Json, *names: str) -> bool:
+        """Send a pod and some nodes, as kube-scheduler does. Return True if a node admits it."""
         self.pods[item["metadata"]["name"]] = item
         request = self.cache.read(item)
         self.cache.release(request.uid)
@@ -143,22 +143,22 @@ class Site:
 
     def refuse(self, *names: str, on: Sequence[str] = (), cpu: str = "1", created: float = 0, **spec: Any) -> None:  # noqa: ANN401
         for name in names:
-            assert not self.ask(made(name, cpu, created, **spec), *on)
+            assert not self.admits(new_pod(name, cpu, created, **spec), *on)
 
-    def ask_again(self, *names: str) -> list[bool]:
-        return [self.ask(self.pods[name]) for name in names]
+    def retry(self, *names: str) -> list[bool]:
+        return [self.admits(self.pods[name]) for name in names]
 
     async def reconcile(self, after: float = 1.0) -> list[str]:
-        """Let time pass and one round of the requeuer; the names of the pods that it requeued."""
+        """Let time pass and run one round of the requeuer; return the names of the requeued pods."""
         self.now += after
         return [key.partition("/")[2] for key in await self.requeuer.reconcile()]
 
     async def story(self, rounds: int = 60) -> list[str]:
-        """Rounds in which kube-scheduler asks about each pod that is requeued; the names of those, in order."""
+        """Run rounds in which kube-scheduler sends each requeued pod; return the names of those, in order."""
         result = []
         for _ in range(rounds):
             names = await self.reconcile()
-            self.ask_again(*names)
+            self.retry(*names)
             result += names
         return result
 
@@ -173,7 +173,7 @@ def _sample(metrics: RequeueMetrics, name: str, labels: Mapping[str, str]) -> fl
     return sum(float(sample.value) for sample in samples if sample.labels == dict(labels))
 
 
-def made(name: str, cpu: str = "1", created: float = 0, **spec: Any) -> Json:  # noqa: ANN401 - any field of a PodSpec
+def new_pod(name: str, cpu: str = "1", created: float = 0, **spec: Any) -> Json:  # noqa: ANN401 - any field of a PodSpec
     item = pod(name, {"cpu": cpu}, **spec)
     item["metadata"]["creationTimestamp"] = at(created)
     return item

@@ -5,7 +5,7 @@ from typing import Any
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, quota_cluster
 from scheduler_plugins.quota.quota import MaxMissing
 from tests.scheduler_plugins.objects import Json, at, node
-from tests.scheduler_plugins.requeue.site import Site, made
+from tests.scheduler_plugins.requeue.site import Site, new_pod
 
 ADMISSION = CapacityScheduling(MaxMissing.INFINITE)
 
@@ -29,13 +29,13 @@ class Teams(Site):
         self.cluster.put_pod(self.of(name, namespace, cpu, nodeName="n1"))
 
     def of(self, name: str, namespace: str, cpu: str = "1", **spec: Any) -> Json:  # noqa: ANN401 - of a PodSpec
-        item = made(name, cpu, **spec)
+        item = new_pod(name, cpu, **spec)
         item["metadata"]["namespace"] = namespace
         return item
 
     def wait(self, count: int, namespace: str, cpu: str = "1", prefix: str = "p") -> None:
         for number in range(count):
-            assert not self.ask(self.of(f"{prefix}{number}", namespace, cpu))
+            assert not self.admits(self.of(f"{prefix}{number}", namespace, cpu))
 
     async def settled(self) -> None:
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Whatever happens: no more patches than tokens, none in vain when it is sent, and each pod that fits is requeued."""
+"""Any sequence of events: patches never exceed tokens, each is needed, and each pod that fits is requeued."""
 
 import asyncio
 import atexit
@@ -24,7 +24,7 @@ _pods = st.lists(
 )
 _steps = st.lists(
     st.one_of(
-        st.tuples(st.just("room"), st.sampled_from(NODES), st.sampled_from([0, 400, 1000, 2500, 6000])),
+        st.tuples(st.just("free"), st.sampled_from(NODES), st.sampled_from([0, 400, 1000, 2500, 6000])),
         st.tuples(st.sampled_from(("ask", "gone")), st.integers(0, 11), st.just(0)),
         st.tuples(st.just("reconcile"), st.just(""), st.integers(1, 20)),
     ),
@@ -35,7 +35,7 @@ _steps = st.lists(
 class Story:
     def __init__(self, pods: list[tuple[int, int, set[str]]]) -> None:
         self.site = Site(RequeueSettings(patches_per_second=0.5, patch_burst=3))
-        self.site.room(**dict.fromkeys(NODES, 0))
+        self.site.set_free(**dict.fromkeys(NODES, 0))
         self.nodes = {f"p{number}": sorted(nodes) for number, (_, _, nodes) in enumerate(pods)}
         for name, (milli, priority, nodes) in zip(self.nodes, pods, strict=True):
             self.site.refuse(
@@ -44,20 +44,20 @@ class Story:
         self.started = self.site.now
 
     def do(self, what: str, which: str | int, amount: int) -> None:
-        if what == "room":
-            self.site.room(**{str(which): amount})
+        if what == "free":
+            self.site.set_free(**{str(which): amount})
         elif what == "reconcile":
             self.reconcile(amount)
         elif (name := f"p{which}") in self.nodes:
             if what == "ask":
-                self.ask(name)
+                self.admits(name)
             else:
                 self.site.unschedulable.delete_pod(f"uid-{name}")
                 self.site.cache.delete_pod(f"uid-{name}")
                 del self.nodes[name]
 
-    def ask(self, name: str) -> bool:
-        return self.site.ask(self.site.pods[name], *self.nodes[name])
+    def admits(self, name: str) -> bool:
+        return self.site.admits(self.site.pods[name], *self.nodes[name])
 
     def reconcile(self, after: int = 1) -> list[str]:
         requeued = _LOOP.run_until_complete(self.site.reconcile(after))
@@ -77,11 +77,11 @@ def test_each_pod_that_fits_is_requeued(
     story = Story(pods)
     for step in steps:
         story.do(*step)
-    story.site.room(**dict.fromkeys(NODES, 1_000_000))
+    story.site.set_free(**dict.fromkeys(NODES, 1_000_000))
     for _ in range(300):
         for entry in list(story.site.unschedulable.pods.values()):
             if entry.uid in entry.group.requeued:
-                assert story.ask(entry.key.partition("/")[2])  # kube-scheduler's answer to a patch
+                assert story.admits(entry.key.partition("/")[2])  # kube-scheduler's response to a patch
         story.reconcile()
         if not story.site.unschedulable.pods:
             return
@@ -94,7 +94,7 @@ _submitted = st.tuples(
 )
 Step = tuple[str, str, int, int]
 _quota_steps = st.tuples(
-    st.lists(_submitted, min_size=4, max_size=12),  # the first two cores are all that is guaranteed
+    st.lists(_submitted, min_size=4, max_size=12),  # only the first two cores are guaranteed
     st.lists(
         st.one_of(
             st.tuples(st.just("bound"), _name, st.integers(1, 6), st.integers(2, 9)),
@@ -124,7 +124,7 @@ class QuotaStory:
             self.teams.cluster.delete_pod(f"uid-{self.running[namespace].pop(amount % len(self.running[namespace]))}")
         elif what == "submit":
             name = f"p{len(self.teams.pods)}"
-            if self.teams.ask(self.teams.of(name, namespace, str(amount), priority=other)):
+            if self.teams.admits(self.teams.of(name, namespace, str(amount), priority=other)):
                 self._bind(name, namespace)
             else:
                 self.waiting[name] = namespace
@@ -133,7 +133,7 @@ class QuotaStory:
 
     def reconcile(self) -> None:
         requeued = _LOOP.run_until_complete(self.teams.reconcile())
-        for name, admitted in zip(requeued, self.teams.ask_again(*requeued), strict=True):
+        for name, admitted in zip(requeued, self.teams.retry(*requeued), strict=True):
             if admitted:
                 self._bind(name, self.waiting.pop(name))
 

@@ -1,4 +1,4 @@
-"""Pods that wait for a quota: requeued are those that a change of quotas, or of what they are charged, helps."""
+"""Pods that wait for a quota: a change of quotas, or of their charge, requeues the pods that it helps."""
 
 from collections.abc import Callable
 
@@ -32,7 +32,7 @@ async def test_few_patches_for_few_places(help_: Callable[[Teams], None]) -> Non
 
 async def test_released_reservation_requeues() -> None:
     teams = Teams(a=(1, 1))
-    assert teams.ask(teams.of("t0", "a"))
+    assert teams.admits(teams.of("t0", "a"))
     teams.wait(2, "a")
     await teams.settled()
     teams.cache.release("uid-t0")
@@ -58,7 +58,7 @@ async def test_other_namespace_frees_the_sum() -> None:
 
 
 async def test_nominated_pod_gets_its_node() -> None:
-    """Of pods that are alike the one for which room was made is requeued, though it is in the others' way."""
+    """Among identical pods the one with a hold is requeued, although it blocks the others."""
     teams = Teams(a=(1, 1))
     teams.run("r0", "a")
     teams.wait(3, "a")
@@ -77,7 +77,7 @@ async def test_nominated_pod_gets_its_node() -> None:
 
 @pytest.mark.parametrize("bound", ["max", "sum of min"])
 def test_refusals_are_recognised(bound: str) -> None:
-    """A pod that an earlier process refused for its quota is recovered, whatever numbers kube-scheduler quotes."""
+    """A pod that an earlier process rejected for its quota is recovered, whatever numbers kube-scheduler quotes."""
     teams = Teams(a=(1, 1) if bound == "max" else (1, 9))
     teams.run("r0", "a")
     refusal = ADMISSION.pre_filter(teams.cache.read(teams.of("p", "a")), teams.cache.freeze(teams.now))

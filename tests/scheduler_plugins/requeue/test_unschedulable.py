@@ -1,4 +1,4 @@
-"""Which pods are remembered, for how long, in which groups, and how the reasons of the shipped plugins go away."""
+"""The recorded pods, their lifetime and groups, and the ends of the shipped plugins' refusals."""
 
 from types import ModuleType
 from typing import Any
@@ -19,14 +19,14 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from tests.scheduler_plugins.objects import Json, load_aware, node, node_metric
 from tests.scheduler_plugins.objects import pod as made_pod
-from tests.scheduler_plugins.requeue.site import HOT, Site, made, overloaded
+from tests.scheduler_plugins.requeue.site import HOT, Site, new_pod, overloaded
 
 RETRY = names.ANNOTATION_SCHEDULING_RETRY
 QUOTE = f"0/2 nodes are available: 1 {HOT}, 1 node(s) didn't match Pod's node affinity/selector. preemption: ..."
 
 
 def _watched(name: str, retry: str = "", **spec: Any) -> Json:  # noqa: ANN401 - any field of a PodSpec
-    item = made(name, **spec)
+    item = new_pod(name, **spec)
     item["metadata"]["annotations"] = {RETRY: retry} if retry else {}
     return item
 
@@ -35,18 +35,18 @@ def _names(site: Site) -> set[str]:
     return {pod.key.partition("/")[2] for pod in site.unschedulable.pods.values()}
 
 
-def test_bound_and_deleted_pods_are_forgotten() -> None:
+def test_bound_and_deleted_pods_are_removed() -> None:
     site = Site.refusing("p", "q")
     site.unschedulable.put_pod(_watched("p", nodeName="a"))
-    site.unschedulable.put_pod(_watched("stranger", nodeName="a"))
+    site.unschedulable.put_pod(_watched("other", nodeName="a"))
     assert _names(site) == {"q"}
-    site.unschedulable.delete_pod("stranger")
+    site.unschedulable.delete_pod("other")
     site.unschedulable.delete_pod("uid-q")
     assert (site.unschedulable.pods, site.unschedulable.groups) == ({}, {})
 
 
-def test_refusal_of_deleted_pod_is_not_remembered() -> None:
-    """kube-scheduler may be asking about a pod while the watch says that it is gone."""
+def test_refusal_of_deleted_pod_is_ignored() -> None:
+    """kube-scheduler may send a pod after the watch has deleted it."""
     site = Site.refusing("p")
     for name in "pq":
         site.unschedulable.delete_pod(f"uid-{name}")
@@ -55,18 +55,18 @@ def test_refusal_of_deleted_pod_is_not_remembered() -> None:
 
 
 @pytest.mark.parametrize(("after", "left"), [(1700, 1), (1801, 0)])
-async def test_pod_that_nobody_asks_about_is_forgotten(after: float, left: int) -> None:
-    """kube-scheduler tries unschedulable pods every five minutes: one that it never mentions again is not pending."""
+async def test_pod_without_requests_is_removed(after: float, left: int) -> None:
+    """kube-scheduler tries unschedulable pods every five minutes: a pod without a later request is not pending."""
     site = Site.refusing("p")
     await site.reconcile(after=after)
     assert len(site.unschedulable.pods) == left
 
 
 async def test_other_replica_takes_over() -> None:
-    """A pod that another replica patches is its own; our own patches come back through the watch as well."""
+    """A pod that another replica patches belongs to that replica; the watch returns our own patches as well."""
     site = Site.refusing("p")
     site.refuse("q", cpu="2")
-    site.room(a=9000)
+    site.set_free(a=9000)
     assert await site.reconcile() == ["p", "q"]
     ours = site.api.patches[0][1]["metadata"]["annotations"][RETRY]
     site.unschedulable.put_pod(_watched("p", retry=ours))
@@ -74,11 +74,11 @@ async def test_other_replica_takes_over() -> None:
     assert _names(site) == {"p"}
 
 
-async def test_failed_patch_is_no_take_over() -> None:
+async def test_failed_patch_keeps_pod() -> None:
     site = Site.refusing()
     item = _watched("p", retry="2020-01-01T00:00:00.000000Z")
-    assert not site.ask(item)
-    site.room(a=9000)
+    assert not site.admits(item)
+    site.set_free(a=9000)
     site.api.failures["/p"] = overloaded()
     assert await site.reconcile() == []
     site.unschedulable.put_pod(item)
@@ -87,18 +87,18 @@ async def test_failed_patch_is_no_take_over() -> None:
 
 def test_memory_is_bounded() -> None:
     site = Site(RequeueSettings(most_pods=3))
-    site.room(a=0)
+    site.set_free(a=0)
     site.refuse(*(f"p{number}" for number in range(5)))
     assert (len(site.unschedulable.pods), site.unschedulable.overflowed) == (3, 2)
 
 
-def test_nodes_that_come_and_go_stay_apart() -> None:
+def test_deleted_nodes_share_no_rows() -> None:
     site = Site()
-    site.room(a=0, b=0, c=0)
+    site.set_free(a=0, b=0, c=0)
     site.refuse("p", on=["b", "c"])
     site.cache.delete_node("a")
     site.cache.delete_node("c")
-    site.room(d=0)
+    site.set_free(d=0)
     site.refuse("q", on=["d"], nodeSelector={"n": "d"})
     first, second = site.unschedulable.groups.values()
     snapshot = site.cache.freeze(site.now)
@@ -129,14 +129,14 @@ def test_groups(other: dict[str, Any]) -> None:
 
 
 def _pending(name: str, message: str = QUOTE, reason: str = "Unschedulable") -> Json:
-    item = made(name)
+    item = new_pod(name)
     item["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": reason, "message": message}]
     return item
 
 
 def _restarted(*pods: Json) -> Site:
     site = Site()
-    site.room(a=0, b=0)
+    site.set_free(a=0, b=0)
     for pod in pods:
         site.pods[pod["metadata"]["name"]] = pod
         site.unschedulable.put_pod(pod)
@@ -147,26 +147,26 @@ def _restarted(*pods: Json) -> Site:
 async def test_pods_of_earlier_process_are_recovered() -> None:
     site = _restarted(*(_pending(f"p{number}") for number in range(5)))
     assert await site.reconcile() == []
-    site.room(b=100_000)
+    site.set_free(b=100_000)
     assert await site.reconcile() == ["p0"]
     assert await site.reconcile() == []
-    assert not site.ask(site.pods["p0"], "a")  # the answer says which nodes the others wait for, too
+    assert not site.admits(site.pods["p0"], "a")  # the response names the nodes of the others, too
     assert await site.reconcile(after=5.0) == []
-    site.room(a=100_000)
+    site.set_free(a=100_000)
     assert sorted(await site.story(10)) == [f"p{number}" for number in range(5)]
 
 
 @pytest.mark.parametrize(
     "pod",
     [
-        made("new"),
+        new_pod("new"),
         _pending("other", "0/2 nodes are available: 2 Insufficient cpu."),
         _pending("gated", "Scheduling is blocked due to non-empty scheduling gates", "SchedulingGated"),
         {**_pending("bound"), "spec": {"nodeName": "a", "containers": []}},
     ],
     ids=lambda pod: str(pod["metadata"]["name"]),
 )
-def test_others_are_left_alone(pod: Json) -> None:
+def test_other_pods_are_ignored(pod: Json) -> None:
     assert not _restarted(pod).unschedulable.pods
     site = _restarted()
     site.unschedulable.put_pod(_pending("p"))
@@ -222,7 +222,7 @@ async def test_report_ends_refusal(plugin: ModuleType, before: Json, after: Json
 
 
 async def test_expired_report_lets_pass() -> None:
-    """Where nodes with expired reports are used unchecked, the expiry ends a refusal: nothing changes but time."""
+    """Where nodes with expired reports are used unchecked, the expiry ends a refusal: only time passes."""
     site = _load_aware(enable_schedule_when_node_metrics_expired=True)
     site.cache.put_node_metric(node_metric("a", cpu="90"))
     site.refuse("p")
@@ -233,7 +233,7 @@ async def test_expired_report_lets_pass() -> None:
 async def test_pod_leaves_node() -> None:
     site = _load_aware()
     site.cache.put_node_metric(node_metric("a", cpu="20"))
-    site.cache.put_pod(made("large", "60", nodeName="a"), site.now)
+    site.cache.put_pod(new_pod("large", "60", nodeName="a"), site.now)
     site.refuse("p", cpu="5")
     assert await site.reconcile() == []
     site.cache.delete_pod("uid-large")

@@ -1,4 +1,4 @@
-"""A cluster as quotas see it, with an API server that keeps ElasticQuotas, for the tests of their status."""
+"""A cluster of quotas, with an API server that stores ElasticQuotas, for the tests of their status."""
 
 import asyncio
 import copy
@@ -38,15 +38,15 @@ def bound(name: str, namespace: str = "a", cpu: str = "1", where: str = "n") -> 
 
 @dataclass
 class FakeApi:
-    """Keeps ElasticQuotas as the API server does; the watch is told of changes when the test says so."""
+    """Stores ElasticQuotas as the API server does; the test delivers changes to the watch."""
 
     quotas: dict[str, Json] = field(default_factory=dict)
-    """By `namespace/name`."""
+    """Objects by `namespace/name`."""
     patches: list[tuple[str, Json]] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
-    """The next requests fail with these."""
+    """Errors of the next requests."""
     prunes: bool = False
-    """True if its definition of the kind has no conditions."""
+    """True if the CRD has no conditions."""
 
     def _fail(self) -> None:
         if self.failures:
@@ -75,14 +75,14 @@ class FakeApi:
 
 @dataclass
 class FakeRecorder:
-    told: list[tuple[str, str, str]] = field(default_factory=list)
+    events: list[tuple[str, str, str]] = field(default_factory=list)
 
     async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
         assert (type_, action, regarding["kind"]) == ("Warning", "Accounting", "ElasticQuota")
-        self.told.append((regarding["name"], reason, note))
+        self.events.append((regarding["name"], reason, note))
 
     async def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing."""
 
 
 class Site:
@@ -115,7 +115,7 @@ class Site:
             self.cluster.put_quota(copy.deepcopy(item))
 
     async def reconcile(self, after: float = 1.0) -> list[str]:
-        """Let time pass and the writer look; the quotas that were written."""
+        """Let time pass and the writer run; return the written quotas."""
         self.now += after
         before = len(self.api.patches)
         await self.writer.reconcile()
@@ -126,6 +126,6 @@ class Site:
         return result
 
     def conditions(self, key: str = "a/q") -> dict[str, str]:
-        """The reasons of its conditions, by type; those that are not met with a minus."""
+        """Return the reasons of the conditions, by type; those with status False have a minus."""
         result = self.status(key).get("conditions", ())
         return {entry["type"]: ("" if entry["status"] == "True" else "-") + entry["reason"] for entry in result}

@@ -1,4 +1,4 @@
-"""What quotas guarantee, allow and are charged, as metrics."""
+"""Metrics of the min, max and charge of quotas."""
 
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -49,7 +49,7 @@ def test_unnamed_zeros_are_absent() -> None:
     assert page.value("used", "cpu") == 2
 
 
-def test_deleted_quota_is_gone() -> None:
+def test_deleted_quota_has_no_metrics() -> None:
     page = Page()
     page.put({"cpu": "1"}, None)
     page.put({"cpu": "2"}, None, "b")

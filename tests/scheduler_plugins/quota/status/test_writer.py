@@ -1,4 +1,4 @@
-"""What is written to quotas, when, and by whom."""
+"""The writer of the status of quotas."""
 
 import pytest
 
@@ -20,7 +20,7 @@ async def test_usage_of_bound_pods() -> None:
     assert await site.reconcile() == ["a/q"]
     assert site.status()["used"] == {"cpu": "1500m", "memory": "0", "example.com/x": "0"}
     assert site.conditions() == GOOD
-    assert site.recorder.told == []
+    assert site.recorder.events == []
     assert {condition["observedGeneration"] for condition in site.status()["conditions"]} == {1}
 
 
@@ -40,7 +40,7 @@ async def test_written_only_on_change() -> None:
     assert site.status()["used"] == {"cpu": "0"}
 
 
-async def test_resource_that_is_gone_is_removed() -> None:
+async def test_deleted_resource_is_removed() -> None:
     site = Site(quota(minimum={"cpu": 2, "example.com/x": 1}))
     await site.reconcile()
     assert set(site.status()["used"]) == {"cpu", "example.com/x"}
@@ -50,7 +50,7 @@ async def test_resource_that_is_gone_is_removed() -> None:
     assert site.status()["used"] == {"cpu": "0"}
 
 
-async def test_other_notation_is_left_alone() -> None:
+async def test_other_notation_is_not_rewritten() -> None:
     site = Site(quota(minimum={"cpu": 2}))
     site.cluster.put_pod(bound("p"))
     await site.reconcile()
@@ -79,7 +79,7 @@ async def test_definition_without_conditions(caplog: pytest.LogCaptureFixture) -
     assert site.api.quotas["a/q"]["status"] == {"used": {"cpu": "1"}}
     site.watch()
     assert await site.reconcile() == []
-    assert [reason for _, reason, _ in site.recorder.told] == ["MinAboveMax"]
+    assert [reason for _, reason, _ in site.recorder.events] == ["MinAboveMax"]
     (record,) = caplog.records
     assert "has no status.conditions" in record.message
     site.api.prunes = False
@@ -97,7 +97,7 @@ async def test_only_the_leader_writes() -> None:
 
 
 async def test_several_quotas_in_a_namespace() -> None:
-    """The oldest says that it is in force and what is used, the other one that it is not; both are warned of, once."""
+    """The oldest reports that it is in force and its usage, the other that it is not; each gets one warning."""
     site = Site(quota("old", minimum={"cpu": 1}, age=20))
     await site.reconcile()
     site.create(quota("new", minimum={"cpu": 2}, age=10))
@@ -105,7 +105,7 @@ async def test_several_quotas_in_a_namespace() -> None:
     assert site.conditions("a/old")["InForce"] == "SeveralQuotas"
     assert site.conditions("a/new") == {"InForce": "-OtherQuotaInForce", "MinWithinMax": "Within"}
     assert "used" not in site.status("a/new")
-    assert sorted(texts[:2] for texts in site.recorder.told) == [("new", "OtherQuotaInForce"), ("old", "SeveralQuotas")]
+    assert sorted(text[:2] for text in site.recorder.events) == [("new", "OtherQuotaInForce"), ("old", "SeveralQuotas")]
     site.watch()
     assert await site.reconcile() == []
     del site.api.quotas["a/old"]
@@ -115,7 +115,7 @@ async def test_several_quotas_in_a_namespace() -> None:
     assert site.status("a/new")["used"] == {"cpu": "0"}
 
 
-async def test_quota_that_loses_its_force() -> None:
+async def test_quota_no_longer_in_force() -> None:
     site = Site(quota("new", minimum={"cpu": 20}, age=10))
     await site.reconcile()
     assert site.conditions("a/new")["MinWithinCapacity"] == "-MinAboveCapacity"
@@ -130,7 +130,7 @@ async def test_min_above_max() -> None:
     site = Site(quota(minimum={"cpu": 4, "memory": "1Gi"}, maximum={"cpu": 2}))
     await site.reconcile()
     assert site.conditions()["MinWithinMax"] == "-MinAboveMax"
-    ((_, _, note),) = site.recorder.told
+    ((_, _, note),) = site.recorder.events
     assert "cpu: min 4 is above max 2" in note
     assert "memory: min 1Gi is above max 0 (cpu, memory and ephemeral-storage count as 0" in note
 
@@ -140,7 +140,7 @@ async def test_min_above_capacity() -> None:
     await site.reconcile()
     result = [site.conditions(f"{name}/q")["MinWithinCapacity"] for name in "abc"]
     assert result == ["-MinAboveCapacity", "-MinAboveCapacity", "Within"]
-    assert site.recorder.told[0][2] == "cpu: all quotas together guarantee 11, the nodes have 10."
+    assert site.recorder.events[0][2] == "cpu: all quotas together guarantee 11, the nodes have 10."
     site.watch()
     site.cluster.put_node(node("further", cpu="1"))
     assert sorted(await site.reconcile()) == ["a/q", "b/q"]
@@ -160,20 +160,20 @@ async def test_changing_numbers_are_not_written_at_once() -> None:
     assert await site.reconcile(after=60) == ["a/q"]
     assert "the nodes have 40." in site.status()["conditions"][2]["message"]
     assert site.status()["conditions"][2]["lastTransitionTime"] == since == at(1)
-    assert len(site.recorder.told) == 1
+    assert len(site.recorder.events) == 1
 
 
 async def test_quota_that_changed_meanwhile() -> None:
-    """A write meets only the version that it was made for; the next look has the new one."""
+    """A write applies only to the version that it was made for; the next round has the new version."""
     site = Site(quota(minimum={"cpu": 2}))
-    site.api.quotas["a/q"]["metadata"]["resourceVersion"] = "5"  # the watch has yet to bring it
+    site.api.quotas["a/q"]["metadata"]["resourceVersion"] = "5"  # the watch has not delivered it
     assert await site.reconcile() == []
     site.watch()
     assert await site.reconcile() == ["a/q"]
     assert site.metrics.writes.labels("changed")._value.get() == 1
 
 
-async def test_quota_that_is_gone() -> None:
+async def test_deleted_quota() -> None:
     site = Site(quota(minimum={"cpu": 2}))
     del site.api.quotas["a/q"]
     assert await site.reconcile() == []
@@ -182,19 +182,19 @@ async def test_quota_that_is_gone() -> None:
     assert await site.reconcile() == []
 
 
-async def test_server_that_is_away_is_left_alone() -> None:
+async def test_unavailable_server_is_retried_later() -> None:
     site = Site(quota(minimum={"cpu": 2}))
     for pause in (1.0, 2.0):
         site.api.failures = [ApiUnavailable("away")]
         assert await site.reconcile() == []
         assert site.api.failures == []
-        site.api.failures = [AssertionError("asked too early")]
+        site.api.failures = [AssertionError("request too early")]
         assert await site.reconcile(after=pause - 0.5) == []
         site.api.failures = []
     assert await site.reconcile(after=4) == ["a/q"]
 
 
-async def test_missing_right_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_missing_right_is_recorded_once(caplog: pytest.LogCaptureFixture) -> None:
     site = Site(quota(minimum={"cpu": 2}), quota(namespace="b", minimum={"cpu": 2}))
     site.api.failures = [ApiError(403, "Forbidden", "no")] * 2
     for _ in range(5):
@@ -211,7 +211,7 @@ async def test_used_above_max() -> None:
     assert await site.reconcile() == ["a/q"]
     assert site.conditions() == {**GOOD, "UsedWithinMax": "-UsedAboveMax"}
     assert site.status()["conditions"][-1]["message"] == "cpu: its pods have 3, max is 2."
-    assert [reason for _, reason, _ in site.recorder.told] == ["UsedAboveMax"]
+    assert [reason for _, reason, _ in site.recorder.events] == ["UsedAboveMax"]
     site.watch()
     site.cluster.delete_pod("uid-r")
     assert await site.reconcile() == ["a/q"]

@@ -89,14 +89,14 @@ DISABLED = "Colocation is disabled for this node: set enable to true to publish 
             (
                 "No node of 3 has Mid resources. The commonest reason (2 of 3) is ColocationDisabled: Colocation is "
                 "disabled for this node: set enable to true to publish Mid resources. `kubectl headroom explain "
-                "node n2` says more."
+                "node n2` has details."
             ),
         ),
         (
             {"n1": ("NoReport", "")},
             (
                 "No node of 3 has Mid resources. The commonest reason (1 of 3) is NoReport. `kubectl headroom "
-                "explain node n1` says more."
+                "explain node n1` has details."
             ),
         ),
         (

@@ -46,9 +46,7 @@ def test_missing_memory_is_not_evaluated() -> None:
     assert world.reasons(TINY) == [None]
     assert world.reasons(pod(requests={"cpu": "9"})) == [CPU]
     (texts,) = world.plugin.explain(world.request(TINY), world.nodes("n"))
-    assert texts["notes"] == [
-        "the NodeMetric has no memory usage: that is not checked, and the score is 0"
-    ]
+    assert texts["notes"] == ["the NodeMetric has no memory usage: that is not checked, and the score is 0"]
 
 
 def test_estimates_are_added() -> None:

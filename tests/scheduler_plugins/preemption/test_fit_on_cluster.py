@@ -65,10 +65,10 @@ class Pool:
         return {node: fitting.misfit(node, frozenset()) for node in self.model.nodes}
 
     def compare(self, pod: Json) -> bool:
-        judged, fit, reasons = self.scheduler.evaluator(pod)
-        if not self.agrees(judged, fit, reasons):
-            self.read(beside=judged["metadata"]["uid"])  # nodes or pods of other tests may have changed
-            assert self.agrees(judged, fit, reasons), (pod, fit, reasons, self.evaluate(judged))
+        evaluated, fit, reasons = self.scheduler.evaluator(pod)
+        if not self.agrees(evaluated, fit, reasons):
+            self.read(beside=evaluated["metadata"]["uid"])  # nodes or pods of other tests may have changed
+            assert self.agrees(evaluated, fit, reasons), (pod, fit, reasons, self.evaluate(evaluated))
         if fit:
             self.placed.append(evaluated)
             self.model.put_pod(evaluated)
@@ -76,13 +76,13 @@ class Pool:
             self.delete(evaluated)
         return bool(fit)
 
-    def agrees(self, judged: Json, fit: frozenset[str], reasons: Mapping[str, int]) -> bool:
-        evaluated = self.evaluate(judged)
-        if {node for node, reason in evaluated.items() if reason is None} != fit:
+    def agrees(self, evaluated: Json, fit: frozenset[str], reasons: Mapping[str, int]) -> bool:
+        results = self.evaluate(evaluated)
+        if {node for node, reason in results.items() if reason is None} != fit:
             return False
-        ours = Counter(entry for reason in evaluated.values() if reason for entry in reason.split(", "))
+        ours = Counter(entry for reason in results.values() if reason for entry in reason.split(", "))
         # kube-scheduler does not try a pod with a node name on other nodes, and gives another reason.
-        return bool(fit) or "matchFields" in str(judged["spec"].get("affinity")) or ours == reasons
+        return bool(fit) or "matchFields" in str(evaluated["spec"].get("affinity")) or ours == reasons
 
     def delete(self, pod: Json) -> None:
         metadata = pod["metadata"]

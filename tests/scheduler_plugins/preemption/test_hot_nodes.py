@@ -168,7 +168,4 @@ def test_inter_pod_constraints_prevent_evictions() -> None:
     requested = pod("wants", "b", affinity=affinity)
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "2 Insufficient cpu."}
     requested["status"] = {"conditions": [refused]}
-    assert (
-        Site(0.6, "n1").why_not(requested)
-        == "only kube-scheduler can place it: it has required podAntiAffinity"
-    )
+    assert Site(0.6, "n1").why_not(requested) == "only kube-scheduler can place it: it has required podAntiAffinity"

@@ -109,8 +109,8 @@ def test_short_of_resources(reasons: str, short: bool) -> None:  # noqa: FBT001 
     ends = (". no new claims to deallocate, preemption: 0/3 nodes are available: 3 x.", ". preemption: 0/3 y.", ".")
     for end in ends:
         condition = {**REFUSED, "message": f"0/3 nodes are available: {reasons}{end}"}
-        assert is_about_room(refusal_of(pod(condition=condition))) == short
-    assert not is_about_room("Unschedulable")
+        assert is_about_resources(refusal_of(pod(condition=condition))) == short
+    assert not is_about_resources("Unschedulable")
 
 
 def test_defaults() -> None:

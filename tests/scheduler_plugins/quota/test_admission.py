@@ -206,7 +206,7 @@ def test_claims_replace_terminating_victims() -> None:
     assert _over(cluster, holds[0]) is None  # although the other victim still exists, and its holder claims 2
     unrelated = _sentence(cluster, pod("p", "b", _gpus(1)))
     assert unrelated == (
-        f"ElasticQuota b/q: {GPU} used by all quotas 8 - leaving 2 + claimed by pods before it 4 + requested 1 > "
+        f"ElasticQuota b/q: {GPU} used by all quotas 8 - terminating 2 + claimed by pods before it 4 + requested 1 > "
         "sum of min 10 (used 4, min 6, max unlimited)"
     )
 

@@ -54,7 +54,7 @@ ANNOTATION_SCHEDULING_RETRY: Final = "headroom.sh/scheduling-retry"
 """Pod annotation by the scheduler extender: when it last had kube-scheduler try a pod again that it had refused."""
 ANNOTATION_RECLAIM_HOLD: Final = "headroom.sh/reclaim-hold"
 """Pod annotation by the scheduler extender: the resources reserved for the pod, and until when; JSON."""
-CONDITION_RESOURCES_RESERVED: Final = "headroom.sh/ResourcesReserved"
+CONDITION_RESERVED: Final = "headroom.sh/ResourcesReserved"
 """Pod condition by the scheduler extender: confirms the annotation; its message is the annotation's text."""
 
 ANNOTATION_CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"

@@ -205,17 +205,15 @@ def with_defaults(policy: PredictPolicy | None) -> PredictPolicy:
 def effective(policy: PredictPolicy | None, resource: Resource) -> ResourcePolicy:
     """The model, parameters and margin for one resource: its own part first, then the general one, then defaults."""
     general = with_defaults(policy)
-    override = (general.cpu if resource == "cpu" else general.memory) or ResourceOverride()
-    margin = (
-        override.safety_margin_percent if override.safety_margin_percent is not None else general.safety_margin_percent
-    )
-    if override.model is not None and override.model != general.model:
-        parameters, of = override.parameters, override.of
+    part = (general.cpu if resource == "cpu" else general.memory) or ResourceOverride()
+    margin = part.safety_margin_percent if part.safety_margin_percent is not None else general.safety_margin_percent
+    if part.model is not None and part.model != general.model:
+        parameters, of = part.parameters, part.of
     else:
-        parameters = override.parameters if override.parameters is not None else general.parameters
-        of = override.of if override.of is not None else general.of
+        parameters = part.parameters if part.parameters is not None else general.parameters
+        of = part.of if part.of is not None else general.of
     return ResourcePolicy(
-        model=override.model or general.model or "",
+        model=part.model or general.model or "",
         parameters=parameters or {},
         of=of or (),
         safety_margin_percent=margin or 0,

@@ -56,9 +56,9 @@ def repeat(item: pytest.Function) -> None:
         item.user_properties.append((TRIED, 0))
         pytest.skip("the time for all properties is over")
     end = time.time() + _share(len(item.session.items))
-    inputs = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
+    fixtures = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
     done = 1
     while done < ROUNDS and time.time() < end:
-        item.obj(**inputs)
+        item.obj(**fixtures)
         done += 1
     item.user_properties.append((TRIED, done))

@@ -83,10 +83,8 @@ def resolve(policy: PredictPolicy | None, problem: str = "") -> Policy:
 
 
 def _model(policy: PredictPolicy, metric: str, cold_start: float) -> ResourceModel:
-    override = policy.cpu if metric == CPU else policy.memory
-    overrides = override is not None and (
-        override.model is not None or override.parameters is not None or override.of is not None
-    )
+    part = policy.cpu if metric == CPU else policy.memory
+    overrides = part is not None and (part.model is not None or part.parameters is not None or part.of is not None)
     chosen = effective(policy, cast("Resource", metric))
     model = build(chosen, f"{PATH}.{metric}" if overrides else PATH)
     system = model if model.measured else build(effective(DEFAULTS, cast("Resource", metric)), PATH)

@@ -25,23 +25,21 @@ def what_if(settings: Sequence[str], config: ConfigFile | None) -> WhatIf | None
         tried = TriedConfig(config.place, config.text)
     if not settings:
         return None if tried is None else WhatIf(config=tried)
-    evaluated = parse_strategy(json.dumps(_nested(settings)))
+    parsed = parse_strategy(json.dumps(_nested(settings)))
     # In a file for several programs an unknown name may belong to another one; here it is an error.
     unknown = [
-        ConfigFinding(warning.path, _NONE) for warning in evaluated.warnings if warning.message.startswith(_UNKNOWN)
+        ConfigFinding(warning.path, _NONE) for warning in parsed.warnings if warning.message.startswith(_UNKNOWN)
     ]
-    faults = [*evaluated.errors, *unknown]
-    if faults or evaluated.strategy is None:
+    faults = [*parsed.errors, *unknown]
+    if faults or parsed.strategy is None:
         raise CommandError("; ".join(f"{SOURCE} {fault}" for fault in faults), USAGE)
-    return WhatIf(
-        tuple(settings), evaluated.strategy, tried, tuple(f"{SOURCE} {warning}" for warning in evaluated.warnings)
-    )
+    return WhatIf(tuple(settings), parsed.strategy, tried, tuple(f"{SOURCE} {warning}" for warning in parsed.warnings))
 
 
 def _check(config: ConfigFile) -> None:
-    evaluated = parse_config(config.text)
-    if evaluated.config is None:
-        faults = "; ".join(str(error) for error in (*evaluated.errors, *evaluated.entry_errors))
+    parsed = parse_config(config.text)
+    if parsed.config is None:
+        faults = "; ".join(str(error) for error in (*parsed.errors, *parsed.entry_errors))
         raise CommandError(f"{config.place} would be refused: {faults}", USAGE)
 
 

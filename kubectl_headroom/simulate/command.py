@@ -13,6 +13,7 @@ from kubectl_headroom.simulate import document
 from kubectl_headroom.simulate import profile as profiles
 from kubectl_headroom.simulate import text as as_text
 from kubectl_headroom.simulate.pod_file import GivenPod, PodFile
+from kubectl_headroom.simulate.profile import SelectedProfile
 from kubectl_headroom.simulate.simulation import Simulation, World, simulate, without_readings
 from scheduler_plugins.api import LIVE_PODS
 
@@ -33,7 +34,7 @@ class PodRequest:
 
     name: str  # name of the pod, where `given` is None
     given: PodFile | None  # the file with the pods
-    chosen: profiles.SelectedProfile | None  # the profile of a file; None: the cluster's
+    chosen: SelectedProfile | None  # the profile of a file; None: the cluster's
     namespace: str | None  # namespace of the pod; None: that of the login's context
     headroom_namespace: str  # where the scheduler's ConfigMap is
     scheduler_name: str | None  # which profile of a KubeSchedulerConfiguration
@@ -80,11 +81,7 @@ async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None
 
 
 def show(
-    chosen: profiles.SelectedProfile,
-    simulations: Sequence[Simulation],
-    notes: Sequence[str],
-    limit: int,
-    node: str | None,
+    chosen: SelectedProfile, simulations: Sequence[Simulation], notes: Sequence[str], limit: int, node: str | None
 ) -> None:
     """Print the simulations as tables, and below them what to keep in mind."""
     for simulation in simulations:

@@ -103,13 +103,9 @@ def _larger(full: Measured, fast: Measured) -> Measured:
 
 def _prod_host_usage(status: Json, read: Reader) -> Amounts:
     return total(
-        known(
-            read.measured(
-                get_path(application, "usage", "resources"), f"hostApplicationMetric[{application.get('name')}]"
-            )
-        )
-        for application in get_objects(status, "hostApplicationMetric")
-        if application.get("priority") == PriorityBand.PROD
+        known(read.measured(get_path(app, "usage", "resources"), f"hostApplicationMetric[{app.get('name')}]"))
+        for app in get_objects(status, "hostApplicationMetric")
+        if app.get("priority") == PriorityBand.PROD
     )
 
 

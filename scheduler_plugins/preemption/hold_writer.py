@@ -25,7 +25,7 @@ async def write(api: ApiServer, pod: QuotaPod, hold: Hold | None, now: float, *,
     Returns:
         The pod after the write; None when it has changed or is gone.
     """
-    condition: dict[str, Any] = {"type": names.CONDITION_RESOURCES_RESERVED, "$patch": "delete"}
+    condition: dict[str, Any] = {"type": names.CONDITION_RESERVED, "$patch": "delete"}
     if hold is not None:
         condition = {**hold.condition, "lastTransitionTime": datetime.fromtimestamp(now, UTC).strftime(_SECONDS)}
     annotations = hold.annotations if hold is not None else {names.ANNOTATION_RECLAIM_HOLD: None}

@@ -149,11 +149,11 @@ class QuotaCluster:
         Raises:
             QuantityError: an amount is not a quantity.
         """
-        sorted_quotas = sorted(
+        ordered = sorted(
             (Quota.from_json(quota, self._max_missing) for quota in quotas), key=lambda each: each.seniority
         )
         first = self.ledger.quota(namespace)
-        return sorted_quotas == ([first, *self.ledger.passed_over(namespace)] if first is not None else [])
+        return ordered == ([first, *self.ledger.passed_over(namespace)] if first is not None else [])
 
     # Watches
 

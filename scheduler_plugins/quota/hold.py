@@ -46,12 +46,7 @@ class Hold:
 
     @property
     def condition(self) -> dict[str, Any]:
-        return {
-            "type": names.CONDITION_RESOURCES_RESERVED,
-            "status": "True",
-            "reason": REASON,
-            "message": self.as_text(),
-        }
+        return {"type": names.CONDITION_RESERVED, "status": "True", "reason": REASON, "message": self.as_text()}
 
     def lasts(self, now: float) -> bool:
         return now < self.until <= now + LONGEST_SECONDS
@@ -69,7 +64,7 @@ class Hold:
             return None
         conditions = (pod.get("status") or {}).get("conditions") or ()
         if not any(
-            condition.get("type") == names.CONDITION_RESOURCES_RESERVED and condition.get("message") == text
+            condition.get("type") == names.CONDITION_RESERVED and condition.get("message") == text
             for condition in conditions
         ):
             return None

@@ -66,9 +66,7 @@ def estimate_pod(pod: Mapping[str, Any], rules: LoadRules) -> dict[str, int]:
 def _estimates(pod: Mapping[str, Any], band: PriorityBand, factors: Mapping[str, int]) -> dict[str, int]:
     requests, limits = pod_requests(pod), pod_limits(pod)
     return {
-        name: max(
-            _estimate(actual, requests, limits, factor) for actual in _requested_resource(name, band, requests, limits)
-        )
+        name: max(_estimate(actual, requests, limits, factor) for actual in _requested(name, band, requests, limits))
         for name, factor in factors.items()
     }
 
@@ -108,7 +106,7 @@ _remembered: Final[BoundedCache[tuple[LoadRules, PriorityBand, str, str | None],
 )
 
 
-def _requested_resource(
+def _requested(
     resource: str, band: PriorityBand, requests: Mapping[str, Fraction], limits: Mapping[str, Fraction]
 ) -> tuple[str, ...]:
     """The names of a resource in a pod's requests."""

@@ -262,9 +262,9 @@ def test_export_makes_its_folder(run: Callable[..., str], tmp_path: Path, writte
     ],
 )
 def test_wrong_use_is_one_line(data_dir: Path, arguments: list[str], named: list[str]) -> None:
-    inputs = [*arguments, "--data-dir", str(data_dir)] if arguments else []
+    command = [*arguments, "--data-dir", str(data_dir)] if arguments else []
     with pytest.raises(WrongSetting) as caught:
-        database.main(inputs)
+        database.main(command)
     assert "\n" not in str(caught.value)
     for name in named:
         assert name in str(caught.value)
@@ -298,10 +298,10 @@ def test_what_is_no_database_is_left_as_it_is(tmp_path: Path, make: Callable[[Pa
 
 def test_standalone_database_is_found(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without --data-dir and a node's database, the command reads the one of --standalone."""
-    local = tmp_path / "state" / "headroom"
-    local.parent.mkdir()
-    local.symlink_to(data_dir)
-    monkeypatch.setenv("XDG_STATE_HOME", str(local.parent))
+    directory = tmp_path / "state" / "headroom"
+    directory.parent.mkdir()
+    directory.symlink_to(data_dir)
+    monkeypatch.setenv("XDG_STATE_HOME", str(directory.parent))
     monkeypatch.delenv("HEADROOM_AGENT_DATA_DIR", raising=False)
     monkeypatch.setattr(database, "SYSTEM_DATA_DIR", tmp_path / "none")
     assert database.main(["stats"]) == 0

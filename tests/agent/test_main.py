@@ -44,9 +44,9 @@ def test_standalone_reports_once(recorded: Make, tmp_path: Path) -> None:
     assert len(status["podsMetric"]) == 10
     assert {condition["type"]: condition["status"] for condition in status["conditions"]}["Collecting"] == "True"
     with DatabaseReader.open(data / "agent.db") as database:
-        cached = PodMetadataStore()
-        cached.restore(checkpoints.load(database.connection))
-    assert (cached.node, len(cached.pods)) == ("worker", 10)
+        metadata = PodMetadataStore()
+        metadata.restore(checkpoints.load(database.connection))
+    assert (metadata.node, len(metadata.pods)) == ("worker", 10)
 
 
 def test_stops_cleanly(recorded: Make, tmp_path: Path) -> None:
@@ -95,10 +95,10 @@ def test_commands_are_functions_that_the_help_explains(capsys: pytest.CaptureFix
 
 def test_command_decides_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A command gets the words after its name; its exit code is the program's, its errors are one line."""
-    inputs: list[Sequence[str]] = []
+    commands: list[Sequence[str]] = []
 
     def command(arguments: Sequence[str]) -> int:
-        inputs.append(arguments)
+        commands.append(arguments)
         if not arguments:
             raise StoreError("there is no database at /x")
         return 3
@@ -106,7 +106,7 @@ def test_command_decides_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setitem(COMMANDS, "db", "tests.agent.test_main:command")
     monkeypatch.setattr("tests.agent.test_main.command", command, raising=False)
     assert main(["db", "stats", "--data-dir", "/x"]) == 3
-    assert inputs == [["stats", "--data-dir", "/x"]]
+    assert commands == [["stats", "--data-dir", "/x"]]
     assert main(["db"]) == 1
     assert capsys.readouterr().err == "headroom-agent: there is no database at /x\n"
 

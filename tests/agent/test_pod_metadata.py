@@ -46,13 +46,13 @@ def test_pod_that_ended_while_the_agent_was_away_has_ended_when_it_is_back(now: 
 
 
 def test_pods_that_ended_a_month_ago_are_forgotten() -> None:
-    cached = PodMetadataStore()
+    metadata = PodMetadataStore()
     for number in range(5):
-        cached.update(START + number, [pod(f"p{number}")])
-    cached.update(START + 4 + KEPT_SECONDS, [])
-    assert sorted(cached.all_pods()) == ["p3", "p4"]  # which ended KEPT_SECONDS ago at most
-    cached.update(START + 5 + KEPT_SECONDS, [pod("new")])
-    assert sorted(cached.all_pods()) == ["new", "p4"]
+        metadata.update(START + number, [pod(f"p{number}")])
+    metadata.update(START + 4 + KEPT_SECONDS, [])
+    assert sorted(metadata.all_pods()) == ["p3", "p4"]  # which ended KEPT_SECONDS ago at most
+    metadata.update(START + 5 + KEPT_SECONDS, [pod("new")])
+    assert sorted(metadata.all_pods()) == ["new", "p4"]
 
 
 def test_thousands_of_ended_pods_take_little(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,13 +80,13 @@ def test_thousands_of_ended_pods_take_little(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_nothing_new_is_the_same_bytes_which_are_not_written_again() -> None:
-    cached = PodMetadataStore()
-    cached.update(START, [pod("a")])
-    packed = cached.checkpoint()
-    cached.update(START + 30, [pod("a")])
-    assert cached.checkpoint()[pod_metadata.NAME] is packed[pod_metadata.NAME]
-    cached.update(START + 60, [pod("a", 1)])
-    assert cached.checkpoint() != packed
+    metadata = PodMetadataStore()
+    metadata.update(START, [pod("a")])
+    packed = metadata.checkpoint()
+    metadata.update(START + 30, [pod("a")])
+    assert metadata.checkpoint()[pod_metadata.NAME] is packed[pod_metadata.NAME]
+    metadata.update(START + 60, [pod("a", 1)])
+    assert metadata.checkpoint() != packed
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_nothing_new_is_the_same_bytes_which_are_not_written_again() -> None:
     ],
 )
 def test_checkpoint_of_something_else_changes_nothing(data: bytes) -> None:
-    cached = PodMetadataStore("n")
-    cached.update(START, [pod("a")])
+    metadata = PodMetadataStore("n")
+    metadata.update(START, [pod("a")])
     with pytest.raises(CheckpointError):
-        cached.restore({pod_metadata.NAME: data})
-    assert list(cached.pods) == ["a"]
+        metadata.restore({pod_metadata.NAME: data})
+    assert list(metadata.pods) == ["a"]
 
 
 def test_learning_saves_them() -> None:

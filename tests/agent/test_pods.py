@@ -15,7 +15,7 @@ NODE = {"apiVersion": "v1", "kind": "Node", "name": "worker", "controller": True
 
 
 def read(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, phase: str = "Running") -> PodRef:
-    local = {
+    meta = {
         "uid": "u-1",
         "namespace": "shop",
         "name": "cart-5d4f-x",
@@ -24,11 +24,7 @@ def read(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = N
         "ownerReferences": [{"kind": "ReplicaSet", "name": "cart-5d4f", "controller": True}],
     }
     containers = {"containers": [{"resources": {"requests": {"cpu": "250m", "memory": "64Mi"}}}]}
-    pod = {
-        "metadata": {**local, **(metadata or {})},
-        "spec": {**containers, **(spec or {})},
-        "status": {"phase": phase},
-    }
+    pod = {"metadata": {**meta, **(metadata or {})}, "spec": {**containers, **(spec or {})}, "status": {"phase": phase}}
     return pod_ref(pod)
 
 

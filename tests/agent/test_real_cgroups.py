@@ -177,10 +177,10 @@ def test_memory_touched_inside_a_real_cgroup_is_measured_within_five_percent(bus
         assert child.stdout is not None
         child.stdout.readline()
         status = Path(f"/proc/{child.pid}/status").read_text()
-        local = int(status.split("RssAnon:")[1].split()[0]) * 1024
+        anonymous = int(status.split("RssAnon:")[1].split()[0]) * 1024
         after = _value(collector.collect(Tick(time.time(), ())), MEMORY, busy_pod.uid)
         child.kill()
-    assert after - before == pytest.approx(local, rel=0.05)
+    assert after - before == pytest.approx(anonymous, rel=0.05)
 
 
 _TOUCH = f"""memory = bytearray(b"x") * {ANON}; print("ready", flush=True); input()"""

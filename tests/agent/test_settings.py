@@ -129,14 +129,14 @@ def test_wrong_variable_is_named_like_its_flag(name: str) -> None:
 
 
 def test_misspelled_variable_is_named_and_what_kubernetes_makes_of_a_service_is_not() -> None:
-    inputs = {
+    environment = {
         "HEADROOM_AGENT_COLECT_INTERVAL": "2s",
         "HEADROOM_AGENT_PORT": "tcp://10.0.0.7:9316",
         "HEADROOM_AGENT_SERVICE_HOST": "10.0.0.7",
         "HEADROOM_AGENT_PORT_9316_TCP_ADDR": "10.0.0.7",
         "HEADROOM_AGENT_LISTEN": ":0",
     }
-    (sentence,) = options.misspelled(AgentSettings, PROG, inputs)
+    (sentence,) = options.misspelled(AgentSettings, PROG, environment)
     assert "HEADROOM_AGENT_COLECT_INTERVAL" in sentence
     assert "HEADROOM_AGENT_COLLECT_INTERVAL" in sentence
 

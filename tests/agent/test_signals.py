@@ -24,7 +24,7 @@ pytestmark = pytest.mark.alone
 @pytest.fixture
 def silent_server() -> Iterator[tuple[str, threading.Event]]:
     """An API server that takes connections and never answers: its URL, and whether a request came."""
-    requested = threading.Event()
+    stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
         held = []
 
@@ -34,11 +34,11 @@ def silent_server() -> Iterator[tuple[str, threading.Event]]:
                     held.append(server.accept()[0])
                 except OSError:
                     return
-                requested.set()
+                stop.set()
 
         taker = threading.Thread(target=take)
         taker.start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}", requested
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", stop
         server.shutdown(socket.SHUT_RDWR)
         taker.join()
         for connection in held:

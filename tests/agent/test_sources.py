@@ -82,9 +82,9 @@ def test_pods_on_no_list_are_prod_without_requests(tree: CgroupTree) -> None:
     assert list(source.pods()) == []  # unknown yet
     listed.health.synced = True
     listed.apply(listed_in(listed, *(_pod(uid, "Succeeded" if uid == uids[2] else "Running") for uid in uids[2:])))
-    cached = source.pods()
-    assert sorted(pod.uid for pod in cached) == uids  # one that has ended is known, too
-    remaining = [(pod.uid, pod.band, pod.requests, pod.created) for pod in cached if not pod.listed]
+    pods = source.pods()
+    assert sorted(pod.uid for pod in pods) == uids  # one that has ended is known, too
+    remaining = [(pod.uid, pod.band, pod.requests, pod.created) for pod in pods if not pod.listed]
     assert remaining == [(uid, PriorityBand.PROD, {}, 100.0) for uid in uids[:2]]
     now = 200.0
     listed.apply(kube.Changed("ADDED", sent(_pod(uids[0]))))
@@ -167,16 +167,16 @@ def test_node_follows_its_watch(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(("source", "selector"), [(ApiPods, "spec.nodeName=worker"), (ApiNode, "metadata.name=worker")])
 async def test_only_own_objects_are_listed(source: type[ApiPods | ApiNode], selector: str) -> None:
     """The agent requests this node's pods and its Node only."""
-    requested = asyncio.Event()
+    listed = asyncio.Event()
 
     async def refuse(_: web.Request) -> web.Response:
-        requested.set()
+        listed.set()
         return web.Response(status=503)
 
     async with serving() as (fake, api), asyncio.timeout(60):
         fake.add("list", refuse)
         task = asyncio.create_task(source(api, "worker").run())
-        await requested.wait()
+        await listed.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert [query["fieldSelector"] for query in fake.queries("list")] == [selector]

@@ -98,16 +98,16 @@ def test_disk_that_is_back_has_all_samples_and_nothing_is_learned_twice(disk: Di
 
 def test_absent_disk_is_asked_every_ten_seconds(disk: Disk) -> None:
     agent = Agent(disk)
-    requested = []
+    attempts = []
 
     def count(work: Opener) -> Future[Tsdb]:
-        requested.append(agent.now - START)
+        attempts.append(agent.now - START)
         return _at_once(work)
 
     agent.failover.background = count
     agent.tick(35)
-    assert len(requested) == 3
-    assert all(later - earlier >= RETRY_SECONDS for earlier, later in pairwise(requested))
+    assert len(attempts) == 3
+    assert all(later - earlier >= RETRY_SECONDS for earlier, later in pairwise(attempts))
 
 
 def test_history_on_disk_wins(disk: Disk, tmp_path: Path) -> None:

@@ -311,14 +311,14 @@ def test_imports_follow_the_table(package: str) -> None:
 def test_services_stay_apart(package: str) -> None:
     """No service imports another, also where it is wired; shipped code imports no tests or tools."""
     services = {"agent", "manager", "scheduler_plugins"}
-    remaining = {"tests", "tools"} if package == "kubectl_headroom" else services | {"tests", "tools"}
-    remaining -= {package}
+    forbidden = {"tests", "tools"} if package == "kubectl_headroom" else services | {"tests", "tools"}
+    forbidden -= {package}
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for module, path in modules(package)
         if not module.startswith(DRIVES_SERVICES)
         for name, line in imported(path, module=module)
-        if name.split(".")[0] in remaining
+        if name.split(".")[0] in forbidden
     ]
     assert not wrong, "\n".join(wrong)
 

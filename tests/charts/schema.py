@@ -84,13 +84,13 @@ def colocation_config() -> Json:
     fields = every_field()
     below = f"{ENTRY}."
     shared = [field for field in fields if not field.path.startswith(below) and field.path != ENTRY.removesuffix("[]")]
-    local = [
+    parts = [
         dataclasses.replace(field, path=field.path.removeprefix(below))
         for field in fields
         if field.path.startswith(below)
     ]
     config = _nested(shared)
-    config["properties"][ENTRY.removesuffix("[]")] = {"type": "array", "items": _nested([*local, *shared])}
+    config["properties"][ENTRY.removesuffix("[]")] = {"type": "array", "items": _nested([*parts, *shared])}
     return {**config, "type": ["object", "null"]}
 
 

@@ -52,11 +52,11 @@ def tightened(old: Json, new: Json, path: str = "") -> Iterator[str]:
         )
     if new.get("pattern") != old.get("pattern") and "pattern" in new:
         yield f"{path}: another pattern"
-    cached = {validation["rule"] for validation in old.get("x-kubernetes-validations", ())}
+    rules = {validation["rule"] for validation in old.get("x-kubernetes-validations", ())}
     yield from (
         f"{path}: {validation['rule']}"
         for validation in new.get("x-kubernetes-validations", ())
-        if validation["rule"] not in cached
+        if validation["rule"] not in rules
     )
     for name, field in old.get("properties", {}).items():
         if name in new.get("properties", {}):
@@ -100,9 +100,9 @@ def test_tightening_is_found(change: Json, reported: str) -> None:
 @pytest.mark.helm
 def test_values_are_still_values(helm: Helm, tmp_path: Path) -> None:
     """Whatever could be set in the previous chart can be set in this one: `--reset-then-reuse-values` goes through."""
-    inputs = tmp_path / "values.yaml"
-    inputs.write_text(before("values.yaml"))
-    assert "kind: DaemonSet" in helm("template", "headroom", str(CHART), "-f", inputs)
-    inputs.write_text(f"{before('values.yaml')}unheardOf: 1\n")
+    values_file = tmp_path / "values.yaml"
+    values_file.write_text(before("values.yaml"))
+    assert "kind: DaemonSet" in helm("template", "headroom", str(CHART), "-f", values_file)
+    values_file.write_text(f"{before('values.yaml')}unheardOf: 1\n")
     with pytest.raises(CommandError, match="unheardOf"):
-        helm("template", "headroom", str(CHART), "-f", inputs)
+        helm("template", "headroom", str(CHART), "-f", values_file)

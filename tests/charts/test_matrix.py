@@ -156,9 +156,9 @@ def test_kube_scheduler_understands_it(cluster: Cluster, tmp_path: Path, mode: s
     defaults = _understood(cluster, tmp_path / "defaults.yaml", f"--kubeconfig={cluster.kubeconfig}")
     config = render(cluster.helm, f"scheduler.mode={mode}").config("headroom-scheduler", "kube-scheduler.yaml")
     config["clientConnection"] = {"kubeconfig": str(cluster.kubeconfig)}
-    inputs = tmp_path / "given.yaml"
-    inputs.write_text(yaml.safe_dump(config))
-    result = _understood(cluster, tmp_path / "found.yaml", f"--config={inputs}")
+    values_file = tmp_path / "given.yaml"
+    values_file.write_text(yaml.safe_dump(config))
+    result = _understood(cluster, tmp_path / "found.yaml", f"--config={values_file}")
     factor = 10 if mode == "weighted" else 1
     assert _weights(result) == {name: factor * weight for name, weight in _weights(defaults).items()}
     (extender,) = result["extenders"]

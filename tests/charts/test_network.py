@@ -58,11 +58,11 @@ def test_clients_can_be_chosen(helm: Helm) -> None:
     settings = ("networkPolicy.webhookFrom={198.51.100.0/24,2001:db8::/32}", f"networkPolicy.watcherFrom{peer}")
     result = ingress(render(helm, "scheduler.watcher.enabled=true", "networkPolicy.metricsFrom=null", *settings))
     shop = {"podSelector": {"matchLabels": {"app": "shop"}}}
-    cached = [{"ipBlock": {"cidr": cidr}} for cidr in ("198.51.100.0/24", "2001:db8::/32")]
+    blocks = [{"ipBlock": {"cidr": cidr}} for cidr in ("198.51.100.0/24", "2001:db8::/32")]
     assert result == {
         "headroom": {},
         "headroom-agent": {},
-        "headroom-manager": {"webhook": cached},
+        "headroom-manager": {"webhook": blocks},
         "headroom-scheduler": {"metrics": [shop]},
     }
     path = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name"

@@ -66,9 +66,9 @@ def test_part_can_be_left_out(helm: Helm, chart: Rendered, switch: str) -> None:
 def test_images_come_from_there(helm: Helm, settings: tuple[str, ...], agent: str, manager: str) -> None:
     """Registry, repository, tag and digest make the image; all containers of ours run one of the two."""
     chart = render(helm, *settings)
-    remaining = {"headroom-scheduler/kube-scheduler": "registry.k8s.io/kube-scheduler:v1.36.2"}
+    images = {"headroom-scheduler/kube-scheduler": "registry.k8s.io/kube-scheduler:v1.36.2"}
     for path, container in chart.containers():
-        assert container["image"] == remaining.get(path, agent if path.startswith("headroom-agent/") else manager), path
+        assert container["image"] == images.get(path, agent if path.startswith("headroom-agent/") else manager), path
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,8 @@ def test_rbac_has_no_wildcard(chart: Rendered) -> None:
 
 def test_agent_has_a_policy(helm: Helm) -> None:
     """The agent's own prediction policy reaches it as one flag that it can follow; a wrong key is refused."""
-    inputs = ["agent.predictPolicy.model=recent-max", "agent.predictPolicy.parameters.windowDays=3"]
-    args = render(helm, *inputs).container("headroom-agent/agent")["args"]
+    settings = ["agent.predictPolicy.model=recent-max", "agent.predictPolicy.parameters.windowDays=3"]
+    args = render(helm, *settings).container("headroom-agent/agent")["args"]
     policy = load([arg for arg in args if arg.startswith("--predict-policy")], {}).train.predict_policy
     assert policy == PredictPolicy(model="recent-max", parameters={"windowDays": 3})
     with pytest.raises(CommandError, match="predictPolicy"):
@@ -155,8 +155,8 @@ def test_flags_exist(chart: Rendered, path: str) -> None:
     container = chart.container(path)
     scripts = (ROOT / "pyproject.toml").read_text()
     assert f'\n{container["command"][0]} = "{PACKAGES[path]}.__main__:main"' in scripts
-    cached = set(re.findall(r"--[a-z][a-z-]*", help_text))
-    assert {flag.partition("=")[0] for flag in container["args"]} <= cached
+    flags = set(re.findall(r"--[a-z][a-z-]*", help_text))
+    assert {flag.partition("=")[0] for flag in container["args"]} <= flags
 
 
 def test_scheduler_config_is_documented_one(chart: Rendered) -> None:

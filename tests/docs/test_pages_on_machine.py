@@ -20,8 +20,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Reader:
     folder = tmp_path_factory.mktemp("machine")
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     modules = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    inputs = {"PATH": programs, "HOME": str(folder), "XDG_STATE_HOME": str(folder), "PYTHONPATH": modules}
-    reader = Reader(folder, {**os.environ, **inputs, "COLUMNS": "150"})
+    environment = {"PATH": programs, "HOME": str(folder), "XDG_STATE_HOME": str(folder), "PYTHONPATH": modules}
+    reader = Reader(folder, {**os.environ, **environment, "COLUMNS": "150"})
     assert reader.follow(ROOT / AGENT) >= 3
     return reader
 

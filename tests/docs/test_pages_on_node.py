@@ -61,8 +61,8 @@ def beginning(
         nodes(story)
         (folder / "values.yaml").write_text(_values(story), encoding="utf-8")
         programs = f"{Path(sys.executable).parent}{os.pathsep}{story.cluster.environment['PATH']}"
-        inputs = {"PATH": programs, "NODE": story.node, "IMAGE": PAUSE, "MID_CPU": MID_CPU, "COLUMNS": "150"}
-        reader = Reader(folder, {**story.cluster.environment, **inputs})
+        environment = {"PATH": programs, "NODE": story.node, "IMAGE": PAUSE, "MID_CPU": MID_CPU, "COLUMNS": "150"}
+        reader = Reader(folder, {**story.cluster.environment, **environment})
         beginning = Beginning(reader, "")
         try:
             assert reader.follow(ROOT / QUICK_START) >= 10

@@ -57,10 +57,10 @@ def test_names_exist(page: str) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/metrics.md"])
 def test_metrics_are_documented(page: str) -> None:
     """Every metric on a page is in docs/metrics.md, which other tests compare with the exported ones."""
-    cached = set(_METRIC.findall(text_of("docs/metrics.md")))
+    documented = set(_METRIC.findall(text_of("docs/metrics.md")))
     named = {re.sub(r"_(bucket|sum|count)$", "", name) for name in _METRIC.findall(text_of(page))}
     assert {
-        name for name in named if name not in cached and not any(entry.startswith(name) for entry in cached)
+        name for name in named if name not in documented and not any(entry.startswith(name) for entry in documented)
     } == set()
 
 

@@ -137,17 +137,17 @@ def _put_quota(story: Story) -> None:
 def test_dashboards_show_the_cluster(on_kwok: StoryRunner, prometheus_programs: Programs, tmp_path: Path) -> None:
     """Every panel of every dashboard has something to show, or is excused by name; rules work, and none alarms."""
     story = on_kwok.whole()
-    requested = dict.fromkeys(queries(story.node))
+    panel_queries = dict.fromkeys(queries(story.node))
     with scraping(story, prometheus_programs, tmp_path) as prometheus:
         _put_quota(story)  # now, so that the extender is seen at work
-        waiting = {entry for entry in requested if must_show(entry[1])}
+        waiting = {entry for entry in panel_queries if must_show(entry[1])}
 
         def all_answer() -> bool:
             waiting.difference_update([pod for pod in waiting if prometheus.ask(pod[1])])
             return not waiting
 
         until(all_answer, lambda: "\n".join(f"{title} is empty: {query}" for title, query in sorted(waiting)))
-        for _, query in requested:  # those that may be empty must be answered, too
+        for _, query in panel_queries:  # those that may be empty must be answered, too
             prometheus.ask(query)
         used = f'headroom_scheduler_quota_used{{quota_namespace="{QUOTED}", resource="cpu"}} == 0.1'
         until(lambda: prometheus.ask(used), lambda: "the quota's namespace is not charged what its pod requests")

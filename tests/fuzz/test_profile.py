@@ -30,9 +30,9 @@ KEYS = st.sampled_from(["kind", "plugins", "profiles", "\n", "x" * 999])
 @st.composite
 def headed(draw: st.DrawFn, original: Json) -> str:
     """An altered object that keeps its kind; other values stay unchanged."""
-    inputs = draw(objects(original))
+    altered = draw(objects(original))
     kind = {key: original[key] for key in ("apiVersion", "kind")}
-    return json.dumps({**inputs, **kind} if isinstance(inputs, dict) else inputs)
+    return json.dumps({**altered, **kind} if isinstance(altered, dict) else altered)
 
 
 @st.composite

@@ -160,7 +160,7 @@ def test_hold_lasts_for_some_time_at_most(text: str, *, placed: bool) -> None:
     """Any content of the annotation, and of its condition, leaves the pod's charge unchanged."""
     item = copy.deepcopy(CLUSTER["pods"][0])
     item["metadata"] |= {"uid": "a/h", "annotations": {names.ANNOTATION_RECLAIM_HOLD: text}}
-    item["status"] = {"conditions": [{"type": names.CONDITION_RESOURCES_RESERVED, "status": "True", "message": text}]}
+    item["status"] = {"conditions": [{"type": names.CONDITION_RESERVED, "status": "True", "message": text}]}
     if not placed:
         del item["spec"]["nodeName"]
         item["status"]["nominatedNodeName"] = "n1"

@@ -234,10 +234,10 @@ async def test_equal_nodes_are_one_block(capsys: pytest.CaptureFixture[str]) -> 
 
 async def test_own_layers_of_nodes_stay(capsys: pytest.CaptureFixture[str]) -> None:
     """A value that a node's annotation or label sets does not change with the config."""
-    local = node("own", annotations={ANNOTATION_COLOCATION_STRATEGY: '{"degradeTimeMinutes": 7}'})
+    annotated = node("own", annotations={ANNOTATION_COLOCATION_STRATEGY: '{"degradeTimeMinutes": 7}'})
     labelled = node("labelled", labels={LABEL_MID_STATIC_CPU_RATIO: "0.2"})
     text = '{"enable": true, "degradeTimeMinutes": 30, "midStaticCPUReservedPercent": 40}'
-    assert await _diff(_cluster(local, labelled), text, "json") == 0
+    assert await _diff(_cluster(annotated, labelled), text, "json") == 0
     result = json.loads(capsys.readouterr().out)
     changed = [(change["nodes"], [field["path"] for field in change["fields"]]) for change in result["changes"]]
     assert changed == [(["labelled"], ["degradeTimeMinutes"]), (["own"], ["midStaticCPUReservedPercent"])]

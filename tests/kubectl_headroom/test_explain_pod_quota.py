@@ -127,8 +127,8 @@ async def test_obstacles_are_told(pod: Json, says: str, capsys: pytest.CaptureFi
 async def test_settings_are_obstacles(capsys: pytest.CaptureFixture[str]) -> None:
     """A profile without evictions, or without quotas, is reported as well."""
     head = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"
-    inputs = "{name: CapacityScheduling, args: {reclaim: {enabled: false, dryRun: true, schedulerNames: [other]}}}"
-    await explain_pod(cluster(*story(), text=f"{head}plugins: [{inputs}]\n"), "b", "b2")
+    profile = "{name: CapacityScheduling, args: {reclaim: {enabled: false, dryRun: true, schedulerNames: [other]}}}"
+    await explain_pod(cluster(*story(), text=f"{head}plugins: [{profile}]\n"), "b", "b2")
     text = capsys.readouterr().out
     for part in ("reclaim.enabled is false", "reclaim.dryRun is true", "reclaiming is for pods of other"):
         assert part in text

@@ -67,9 +67,9 @@ async def test_max_follows_profile(tmp_path: Path, capsys: pytest.CaptureFixture
     path.write_text(f"{head}plugins: [{{name: CapacityScheduling, args: {{maxMissing: zero}}}}]\n")
     waiting = gpus("c", "p", 1)
     waiting["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1Gi"
-    inputs = cluster(quota("c", {GPU: 2}, {GPU: 2}), waiting)
+    objects = cluster(quota("c", {GPU: 2}, {GPU: 2}), waiting)
     for flags, most in ((["--profile", str(path)], "0"), ([], None)):
-        await run(inputs, *flags, "-o", "json")
+        await run(objects, *flags, "-o", "json")
         (result,) = json.loads(capsys.readouterr().out)["quotas"]
         (memory,) = [resource for resource in result["resources"] if resource["resource"] == "memory"]
         assert (memory["max"], memory["pending"]) == (most, "1Gi")

@@ -37,7 +37,7 @@ def _cluster(text: str | None = PROFILE, *pods: Json) -> FakeApi:
 async def _run(api: FakeApi, *flags: str) -> None:
     options = arguments.parser().parse_args(["simulate", "pod", *flags])
     source = options.source
-    requested = command.PodRequest(
+    request = command.PodRequest(
         name=source,
         given=pod_file.load(source) if pod_file.is_file(source) else None,
         chosen=profile.of_file(options.profile, options.scheduler_name) if options.profile else None,
@@ -48,7 +48,7 @@ async def _run(api: FakeApi, *flags: str) -> None:
         limit=options.limit,
         output=options.output,
     )
-    await command.pod(cast("ApiServer", api), requested, lambda: NOW + 1)
+    await command.pod(cast("ApiServer", api), request, lambda: NOW + 1)
 
 
 @pytest.fixture
@@ -79,10 +79,7 @@ async def test_table_ranks_nodes(written: str, capsys: pytest.CaptureFixture[str
     # cold is left 80 % of both resources; it is the smaller of the two that pass: (80 + 3 * 100) / 4.
     # warm is left 70 % of the cores and 80 % of the memory: (75 + 0) / 4.
     table = lines.index("RANK NODE TOTAL LoadAwareScheduling NodeResourcesAllocatable")
-    assert lines[table + 1 : table + 3] == [
-        "1 cold 95.0 80 -> 20.0 100 -> 75.0",
-        "2 warm 18.8 75 -> 18.8 0 -> 0.0",
-    ]
+    assert lines[table + 1 : table + 3] == ["1 cold 95.0 80 -> 20.0 100 -> 75.0", "2 warm 18.8 75 -> 18.8 0 -> 0.0"]
     assert "1 LoadAwareScheduling node(s) cpu usage exceed threshold" in lines
     assert any(line.startswith("- Not simulated: kube-scheduler's own filters") for line in lines)
 
@@ -256,9 +253,9 @@ async def test_quotas_are_simulated(written: str, capsys: pytest.CaptureFixture[
         "spec": {"min": {"cpu": "12", "memory": "100Gi"}, "max": {"cpu": "12", "memory": "100Gi"}},
     }
     there = pod("other", {"cpu": "5"}, node="cold", scheduled=-10)
-    inputs = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}, {LOAD_AWARE}]\n", there)
-    inputs.put("/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas/team", quota)
-    await _run(inputs, written, "-o", "json")
+    objects = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}, {LOAD_AWARE}]\n", there)
+    objects.put("/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas/team", quota)
+    await _run(objects, written, "-o", "json")
     (simulated,) = json.loads(capsys.readouterr().out)["pods"]
     refusals = [node["refusals"][0] for node in simulated["nodes"]]
     assert [refusal["plugin"] for refusal in refusals] == ["CapacityScheduling"] * 3
@@ -272,20 +269,20 @@ async def test_pod_itself_is_not_charged(capsys: pytest.CaptureFixture[str]) -> 
         "spec": {"min": {"cpu": "12", "memory": "100Gi"}},
     }
     there = pod("web", {"cpu": "10", "memory": "10Gi"}, node="cold", scheduled=-10)
-    inputs = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}]\n", there)
-    inputs.put("/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas/team", quota)
-    await _run(inputs, "web", "-o", "json")
+    objects = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}]\n", there)
+    objects.put("/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas/team", quota)
+    await _run(objects, "web", "-o", "json")
     (simulated,) = json.loads(capsys.readouterr().out)["pods"]
     assert [node["passes"] for node in simulated["nodes"]] == [True, True, True]
 
 
 async def test_missing_kind_is_told(written: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A cluster that does not know quotas has none, and the output says which CRD is missing."""
-    inputs = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}]\n")
-    inputs.fails["LIST /apis/scheduling.x-k8s.io"] = ApiError(404, "NotFound", "no such kind")
-    await _run(inputs, written)
+    objects = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}]\n")
+    objects.fails["LIST /apis/scheduling.x-k8s.io"] = ApiError(404, "NotFound", "no such kind")
+    await _run(objects, written)
     (line,) = [line for line in _lines(capsys) if "does not know ElasticQuotas" in line]
     assert "elasticquotas.scheduling.x-k8s.io" in line
-    inputs.fails["LIST /apis/scheduling.x-k8s.io"] = ApiError(403, "Forbidden", "no")
+    objects.fails["LIST /apis/scheduling.x-k8s.io"] = ApiError(403, "Forbidden", "no")
     with pytest.raises(ApiError):
-        await _run(inputs, written)
+        await _run(objects, written)

@@ -183,12 +183,12 @@ def test_groups_are_what_each_node_has(
     before: dict[str, Any], after: dict[str, Any], nodes: list[tuple[dict[str, str], dict[str, str]]]
 ) -> None:
     old, new = _config(before), _config(after)
-    cached = [NodeMetadata(f"n{i}", *node) for i, node in enumerate(nodes)]
-    changes = compare(old, new, cached)
+    metadata = [NodeMetadata(f"n{i}", *node) for i, node in enumerate(nodes)]
+    changes = compare(old, new, metadata)
     changed = {name: change.fields for change in changes for name in change.nodes}
     assert len(changed) == sum(len(change.nodes) for change in changes)
     assert len({repr(change.fields) for change in changes}) == len(changes)
-    for node in cached:
+    for node in metadata:
         was, becomes = (effective_strategy(config, node.labels, node.annotations) for config in (old, new))
         assert (node.name in changed) == (was.strategy != becomes.strategy)
         for field in changed.get(node.name, ()):

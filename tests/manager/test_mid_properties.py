@@ -78,8 +78,8 @@ def _formula(case: Mapping[str, Any], unit: int) -> Any:  # noqa: ANN401 - an in
     if case["policy"] == "designMixed":
         return min(min(reclaimable, threshold) + max(allocatable - prod, 0), allocatable)
     usable = allocatable + case["kubelet"] * unit - max(system, case["kubelet"] * unit)
-    local = min(case["mid_usage"], case["mid"]) * unit
-    unused = max(usable - (case["usage"] * unit - system - local), 0)
+    mid_amount = min(case["mid_usage"], case["mid"]) * unit
+    unused = max(usable - (case["usage"] * unit - system - mid_amount), 0)
     return min(reclaimable + max(usable - prod, 0) * case["unallocated"] // 100, unused, threshold)
 
 

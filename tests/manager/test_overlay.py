@@ -197,10 +197,7 @@ async def test_bad_annotation_and_its_repair_have_an_event() -> None:
     for version, annotations in enumerate((bad, bad, {}, bad)):
         await _sees(world, version, annotations=annotations)
     assert _notes(world) == [
-        (
-            "NodeStrategyInvalid",
-            f"annotation {ANNOTATION}: ignored: midCPUThresholdPercent: must be 0 to 100, got 120",
-        ),
+        ("NodeStrategyInvalid", f"annotation {ANNOTATION}: ignored: midCPUThresholdPercent: must be 0 to 100, got 120"),
         ("NodeStrategyValid", "annotations and labels that set the strategy of this node are valid now, or gone"),
     ]
 

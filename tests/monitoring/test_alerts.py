@@ -31,13 +31,13 @@ def test_every_alert_has_a_case() -> None:
 
 def test_alerts_ask_for_what_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every metric and label of every alert is exported by a service, and so are those of the cases."""
-    cached = exported(monkeypatch)
-    wrong = [f"{name}: {gap}" for name, rule in BY_NAME.items() for gap in missing(rule["expr"], cached)]
+    metrics = exported(monkeypatch)
+    wrong = [f"{name}: {gap}" for name, rule in BY_NAME.items() for gap in missing(rule["expr"], metrics)]
     wrong += [
         f"{name}, case: {entry}"
         for name, case in CASES.items()
         for series in (*case.bad, *case.good)
-        for entry in missing(series, cached)
+        for entry in missing(series, metrics)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -130,7 +130,7 @@ def test_metrics_and_labels_are_read(expression: str, expected: list[tuple[str, 
 
 
 def test_what_is_missing_is_told() -> None:
-    cached = {"a": frozenset({"node"}), "b": frozenset[str]()}
-    assert missing("max by (node) (a) - sum(b)", cached) == []
-    assert missing('sum by (node) (a{pod="x"})', cached) == ["a has no label pod"]
-    assert missing("a + c", cached) == ["no service exports c"]
+    metrics = {"a": frozenset({"node"}), "b": frozenset[str]()}
+    assert missing("max by (node) (a) - sum(b)", metrics) == []
+    assert missing('sum by (node) (a{pod="x"})', metrics) == ["a has no label pod"]
+    assert missing("a + c", metrics) == ["no service exports c"]

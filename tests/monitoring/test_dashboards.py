@@ -24,15 +24,15 @@ QUERIES: Final = [
 
 def test_queries_ask_for_what_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every metric and label of every query, and of every variable, is exported by a service."""
-    cached = exported(monkeypatch)
-    wrong = [f"{where}: {gap}" for where, query in QUERIES for gap in missing(query, cached)]
+    metrics = exported(monkeypatch)
+    wrong = [f"{where}: {gap}" for where, query in QUERIES for gap in missing(query, metrics)]
     for name, dashboard in ALL.items():
         for variable in dashboard["templating"]["list"][1:]:
             query = variable["query"] if isinstance(variable["query"], str) else variable["query"]["query"]
             metric, label = query.removeprefix("label_values(").removesuffix(")").split(", ")
-            wrong += [f"{name}: ${variable['name']}: {item}" for item in missing(f'{metric}{{{label}=""}}', cached)]
+            wrong += [f"{name}: ${variable['name']}: {item}" for item in missing(f'{metric}{{{label}=""}}', metrics)]
         (annotation,) = dashboard["annotations"]["list"]
-        wrong += [f"{name}: {entry}" for entry in missing(annotation["expr"], cached)]
+        wrong += [f"{name}: {entry}" for entry in missing(annotation["expr"], metrics)]
     assert not wrong, "\n".join(wrong)
 
 

@@ -109,10 +109,10 @@ def test_pods_in_flight_reserve_resources() -> None:
 )
 def test_hold_ends(change: Any) -> None:  # noqa: ANN401 - an event
     world = World(pod("h", "a", {"cpu": "4"}, hold=HOLD))
-    requested = pod("p", "b", {"cpu": "1"})
-    assert world.reasons(requested, "n1") == [ROOM_HELD]
+    pending = pod("p", "b", {"cpu": "1"})
+    assert world.reasons(pending, "n1") == [ROOM_HELD]
     change(world)
-    assert world.reasons(requested, "n1") == [None]
+    assert world.reasons(pending, "n1") == [None]
 
 
 def test_reasons_are_named_without_nodes() -> None:

@@ -51,8 +51,8 @@ class Overcommitted:
         return self.cache.freeze(NOW + now).select(names or ("n",))[0]
 
     def score(self, item: Json | None = None, *names: str, now: float = 0) -> int | list[int]:
-        requested = self.cache.read(item or guaranteed("new", "1", "1Gi"))
-        scores: list[int] = self.plugin.score(requested, self.nodes(*names, now=now)).tolist()
+        pod = self.cache.read(item or guaranteed("new", "1", "1Gi"))
+        scores: list[int] = self.plugin.score(pod, self.nodes(*names, now=now)).tolist()
         return scores if names else scores[0]
 
     def explain(self, item: Json | None = None, now: float = 0) -> Mapping[str, Any]:
@@ -172,10 +172,10 @@ def test_reports_of_a_provider_do_not_mix() -> None:
     watched = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "4")))
     watched.cache.put_node_metric(metric)
     assert watched.score() == 83
-    local = Overcommitted().put(burstable("a", ("1", "4"))).read(n=percents((1, 0)))
-    assert local.score() == 83
-    local.cache.put_node_metric(metric)
-    assert local.score() == 33
+    node_usage = Overcommitted().put(burstable("a", ("1", "4"))).read(n=percents((1, 0)))
+    assert node_usage.score() == 83
+    node_usage.cache.put_node_metric(metric)
+    assert node_usage.score() == 33
 
 
 # NodeMetric

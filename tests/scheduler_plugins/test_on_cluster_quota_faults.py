@@ -117,8 +117,8 @@ class Scene:
         assert not self.seen.broken
 
     def evictions(self) -> list[str]:
-        requested = audited(self.stage.cluster, '"subresource":"eviction"', f'"name":"{self.name}-')
-        return [entry["objectRef"]["name"] for entry in requested if entry["responseStatus"]["code"] == 201]
+        evictions = audited(self.stage.cluster, '"subresource":"eviction"', f'"name":"{self.name}-')
+        return [entry["objectRef"]["name"] for entry in evictions if entry["responseStatus"]["code"] == 201]
 
 
 @contextmanager

@@ -41,8 +41,8 @@ def _waiting(extender: Extender, count: int) -> None:
 
 def _patches(stage: Stage) -> list[str]:
     ours = audited(stage.cluster, '"headroom-scheduler"', '"patch"')
-    requested = [event["objectRef"] for event in ours if event["verb"] == "patch"]
-    return [about["name"] for about in requested if (about["resource"], about.get("namespace")) == ("pods", NAME)]
+    patched = [event["objectRef"] for event in ours if event["verb"] == "patch"]
+    return [about["name"] for about in patched if (about["resource"], about.get("namespace")) == ("pods", NAME)]
 
 
 def _notes(stage: Stage, name: str) -> list[str]:

@@ -71,9 +71,9 @@ def test_provider_is_reported() -> None:
     spec = _plugin(UPSTREAM).provider()
     assert spec is not None
     assert spec.watcher_address == "http://127.0.0.1:2020"
-    inputs = {"metricProvider": {"type": "SignalFx", "token": "t"}, "parity": True}
+    arguments = {"metricProvider": {"type": "SignalFx", "token": "t"}, "parity": True}
     expected = MetricProvider(type="SignalFx", token="t", insecure_skip_verify=False)  # noqa: S106 - none that opens anything
-    assert _plugin(inputs).provider() == ProviderSpec(expected, None, parity=True)
+    assert _plugin(arguments).provider() == ProviderSpec(expected, None, parity=True)
 
 
 @pytest.mark.parametrize(

@@ -125,17 +125,17 @@ async def test_any_relist_ends_in_current_state(seed: int) -> None:
     api.objects, api.fails = _some(lot, names, pods), 0.3
     cluster = ClusterWatch(api, cache, lambda: NOW)
     following = asyncio.create_task(cluster.run())
-    requested = 0
+    count = 0
     for _ in range(4):
         api.objects, api.lists = _some(lot, names, pods), {}
         # A list that began earlier has earlier objects: the second list to end began with these objects.
         while min((api.lists.get(path, 0) for path in (paths.NODES, NODE_METRICS, paths.PODS)), default=0) < 3:
             await asyncio.sleep(0)
             if cluster.synced and lot.random() < 0.05:
-                incoming = cache.read(pod(f"incoming{requested}", {"cpu": "1"}))
+                incoming = cache.read(pod(f"incoming{count}", {"cpu": "1"}))
                 cache.charge(incoming, lot.sample(names, 3), NOW)
                 cache.select(names, NOW)
-                requested += 1
+                count += 1
         for uid in list(cache.in_flight):
             cache.release(uid)
         assert _state(cache, quotas, names) == _state(*_fed(api.objects), names)

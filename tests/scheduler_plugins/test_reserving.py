@@ -105,8 +105,8 @@ def test_clock_adjustment_ends_no_charge(step: float) -> None:
 
 def test_extender_uses_a_steady_clock() -> None:
     parts = assemble(load([], {}), ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"))
-    requested = parts.cache.read(pod("p"))
-    parts.cache.charge(requested, ["n1"], NOW)
+    pending = parts.cache.read(pod("p"))
+    parts.cache.charge(pending, ["n1"], NOW)
     for step in (-86_400.0, 86_400.0):
         parts.cache.freeze(NOW + step)
-        assert requested.uid in parts.cache.in_flight
+        assert pending.uid in parts.cache.in_flight

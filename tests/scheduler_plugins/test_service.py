@@ -146,8 +146,8 @@ def test_bound_pod_of_many_containers_is_load() -> None:
 
 def test_weighted_draws_the_winner() -> None:
     world = _cluster(a="60", b="10", c="10")
-    requested = _ask(pod("p", {"cpu": "1"}), "a", "b", "c")
-    scores = dict(zip(requested.names, _extender(world, Mode.WEIGHTED).prioritize(requested).tolist(), strict=True))
+    arguments = _ask(pod("p", {"cpu": "1"}), "a", "b", "c")
+    scores = dict(zip(arguments.names, _extender(world, Mode.WEIGHTED).prioritize(arguments).tolist(), strict=True))
     (favourite,) = world.cache.in_flight["uid-p"].names
     (other,) = {"b", "c"} - {favourite}
     assert scores[favourite] == scores[other] + 1

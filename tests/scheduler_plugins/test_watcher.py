@@ -67,15 +67,15 @@ async def test_answers_take_a_share_of_the_time() -> None:
             running -= 1
             return result
 
-    requested = Counted(cache, lambda: NOW, lambda: True).pages()
+    pages = Counted(cache, lambda: NOW, lambda: True).pages()
     queries: list[dict[str, str]] = [{}, {"host": "a"}, {"host": "absent"}]
-    replies = await asyncio.gather(*(ask(requested, **query) for query in queries * 50))
+    replies = await asyncio.gather(*(ask(pages, **query) for query in queries * 50))
     assert Counter(reply.status for reply in replies) == {200: 100, 404: 50}
     assert made == 1
-    leaver = asyncio.create_task(ask(requested))
+    leaver = asyncio.create_task(ask(pages))
     for _ in range(3):
         await asyncio.sleep(0)
-    more = asyncio.gather(*(ask(requested) for _ in range(50)))
+    more = asyncio.gather(*(ask(pages) for _ in range(50)))
     leaver.cancel()
     assert {reply.status for reply in await more} == {200}
     assert made <= 3
@@ -133,14 +133,14 @@ async def test_reports_without_nodes_are_skipped() -> None:
 
 async def test_changes_are_served() -> None:
     cache = ClusterCache(LoadRules())
-    requested = WatcherPages(cache, lambda: NOW, lambda: True).pages()
+    pages = WatcherPages(cache, lambda: NOW, lambda: True).pages()
     cache.put_node(node("n"))
     cache.put_node_metric(node_metric("n", "50"))
-    assert (await metrics(requested))[0] == ("CPU", "Latest", "", 50.0)
+    assert (await metrics(pages))[0] == ("CPU", "Latest", "", 50.0)
     cache.put_node_metric(node_metric("n", "60"))
-    assert (await metrics(requested))[0] == ("CPU", "Latest", "", 60.0)
+    assert (await metrics(pages))[0] == ("CPU", "Latest", "", 60.0)
     cache.put_node(node("n", cpu="120"))
-    assert (await metrics(requested))[0] == ("CPU", "Latest", "", 50.0)
+    assert (await metrics(pages))[0] == ("CPU", "Latest", "", 50.0)
 
 
 async def test_own_client_reads_document() -> None:

@@ -39,8 +39,8 @@ def _body(**keys: object) -> bytes:
     ],
 )
 def test_names_are_read(body: bytes, names: list[str]) -> None:
-    requested = parse(body)
-    assert (requested.pod["metadata"]["name"], list(requested.names)) == ("p", names)
+    arguments = parse(body)
+    assert (arguments.pod["metadata"]["name"], list(arguments.names)) == ("p", names)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_bad_body_is_named(body: bytes, says: str) -> None:
 
 
 def test_reply_has_go_names() -> None:
-    requested = Arguments(pod(), ["a", "b", "c"])
-    reply = json.loads(filter_reply(FilterResult(["a"], {"b": "x"}, {"c": "y"}), requested))
+    arguments = Arguments(pod(), ["a", "b", "c"])
+    reply = json.loads(filter_reply(FilterResult(["a"], {"b": "x"}, {"c": "y"}), arguments))
     assert reply == {
         "Nodes": None,
         "NodeNames": ["a"],
@@ -157,13 +157,13 @@ def test_bad_victims_are_named(body: bytes, says: str) -> None:
 
 def test_preemption_is_answered_with_uids() -> None:
     """The response always has uids. kube-scheduler rejects a node without a victim, so there is none."""
-    requested = Preemption(pod(), {"a": Victims(("u",), 2), "b": Victims(())})
-    assert json.loads(preempt_reply(requested.victims, requested)) == {
+    arguments = Preemption(pod(), {"a": Victims(("u",), 2), "b": Victims(())})
+    assert json.loads(preempt_reply(arguments.victims, arguments)) == {
         "NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u"}], "NumPDBViolations": 2}}
     }
-    assert preempt_reply({}, requested) == b'{"NodeNameToMetaVictims":{}}'
+    assert preempt_reply({}, arguments) == b'{"NodeNameToMetaVictims":{}}'
     with pytest.raises(ValueError, match="not sent: z"):
-        preempt_reply({"z": Victims(("u",))}, requested)
+        preempt_reply({"z": Victims(("u",))}, arguments)
 
 
 def test_errors_are_json() -> None:

@@ -65,8 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0, 1 when a part failed, 2 for wrong use.
     """
     parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
-    cached = f"parts ({', '.join(PARTS)}) or groups of them ({', '.join(_groups())})"
-    parser.add_argument("names", nargs="*", metavar="NAME", help=cached)
+    choices = f"parts ({', '.join(PARTS)}) or groups of them ({', '.join(_groups())})"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=choices)
     parser.add_argument("--only", action="append", default=[], metavar="NAME,NAME", help="the same, in one word")
     parser.add_argument("--quick", action="store_true", help="smallest sizes, to see that they run")
     parser.add_argument("--list", action="store_true", help="list the parts with their times, and end")
@@ -102,13 +102,13 @@ def _chosen(words: Iterable[str]) -> list[str]:
     Raises:
         ValueError: a name is neither; the message has all that there are.
     """
-    inputs = set(words)
-    if unknown := sorted(inputs - {*PARTS, *_groups()}):
+    wanted = set(words)
+    if unknown := sorted(wanted - {*PARTS, *_groups()}):
         raise ValueError(
             f"no benchmark named {', '.join(unknown)}: choose from {', '.join(PARTS)}, "
             f"or from the groups {', '.join(_groups())}"
         )
-    return [name for name, part in PARTS.items() if not inputs or name in inputs or part.group in inputs]
+    return [name for name, part in PARTS.items() if not wanted or name in wanted or part.group in wanted]
 
 
 def _run(name: str, *, quick: bool) -> bool:

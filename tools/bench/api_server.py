@@ -77,11 +77,11 @@ class Server:
             {"name": entry, "singularName": entry, "kind": entry, "namespaced": entry == "configmaps", "verbs": verbs}
             for entry in _LISTED
         ]
-        cached: Json = {"/version": {}, "/api": {"versions": ["v1"]}, "/apis": {"groups": []}}
-        cached["/api/v1"] = {"groupVersion": "v1", "resources": kinds}
+        responses: Json = {"/version": {}, "/api": {"versions": ["v1"]}, "/apis": {"groups": []}}
+        responses["/api/v1"] = {"groupVersion": "v1", "resources": kinds}
         if "/nodemetrics/" in request.path:
-            cached[request.path] = {"metadata": {"name": name, "uid": "1", "generation": 1}, "spec": {}}
-        result = cached.get(request.path)
+            responses[request.path] = {"metadata": {"name": name, "uid": "1", "generation": 1}, "spec": {}}
+        result = responses.get(request.path)
         return web.json_response(result or {"reason": "NotFound"}, status=200 if result is not None else 404)
 
     async def _watch(self, request: web.Request, name: str) -> web.StreamResponse:

@@ -199,10 +199,10 @@ def _loaded(cluster: Cluster, manager: _Manager, count: int, plan: Plan) -> Figu
     plane, figures = cluster.control_plane, Figures()
     processes = {"manager": manager.process, "load": load}
     processes |= {"apiserver": plane.apiserver.process, "etcd": plane.etcd.process}  # type: ignore[dict-item]
-    cached = {name: process.pid for name, process in processes.items()}
-    before = CpuUsage.of(cached)
+    pids = {name: process.pid for name, process in processes.items()}
+    before = CpuUsage.of(pids)
     for line in _lines(load, manager.process):
-        now = CpuUsage.of(cached)
+        now = CpuUsage.of(pids)
         spent, took, before = now.since(before), now.at - before.at, now
         if line["phase"] == "steady":
             figures["manager_cpu_first"] = spent["manager"] / took * 100
@@ -222,16 +222,16 @@ def _loaded(cluster: Cluster, manager: _Manager, count: int, plan: Plan) -> Figu
 
 def _lines(load: Process, manager: Process) -> Iterator[dict[str, Any]]:
     """The load generator's lines as they come, to the last one; both programs must go on running until then."""
-    cached = 0
+    count = 0
     while True:
         lines = load.log.read_text(encoding="utf-8").split("\n")[:-1]  # whole ones
-        for text in lines[cached:]:
+        for text in lines[count:]:
             if text.startswith("{"):  # others are warnings
                 line: dict[str, Any] = json.loads(text)
                 yield line
                 if line["phase"] == "settled":
                     return
-        cached = len(lines)
+        count = len(lines)
         load.require_running()
         manager.require_running()
         time.sleep(0.1)

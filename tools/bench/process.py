@@ -86,15 +86,15 @@ class _Agent:
 @contextmanager
 def _agent(folder: Path, machine: Machine, flags: list[str]) -> Iterator[_Agent]:
     """An agent with a data directory of its own."""
-    local = Path(tempfile.mkdtemp(dir=folder))
-    common = [f"--host-root={machine.directory}", f"--data-dir={local}/data", "--listen=127.0.0.1:0"]
+    folder_of_agent = Path(tempfile.mkdtemp(dir=folder))
+    common = [f"--host-root={machine.directory}", f"--data-dir={folder_of_agent}/data", "--listen=127.0.0.1:0"]
     command = [sys.executable, "-m", "agent", *common, *flags]
     with (
-        (local / "log").open("wb") as log,
+        (folder_of_agent / "log").open("wb") as log,
         subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=log) as process,
     ):
         try:
-            yield _Agent(process, local / "log")
+            yield _Agent(process, folder_of_agent / "log")
         finally:
             process.terminate()
 

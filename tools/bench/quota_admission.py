@@ -40,14 +40,14 @@ class Work:
     def __init__(self, nodes: int) -> None:
         self.plugin = CapacityScheduling(max_missing=MaxMissing.INFINITE).defaulted()
         self.cache = ClusterCache(LoadRules(), {NAME: self.plugin})
-        stored = self.cache.plugin_states[NAME]
-        assert isinstance(stored, QuotaCluster)  # noqa: S101 - the plugin made it
-        self.cluster = stored
+        state = self.cache.plugin_states[NAME]
+        assert isinstance(state, QuotaCluster)  # noqa: S101 - the plugin made it
+        self.cluster = state
         self.quotas = nodes // made.NODES_PER_QUOTA
         for number in range(nodes):
             self.put_node(fresh(made.node(number)))
         for number in range(self.quotas):
-            stored.put_quota(fresh(made.quota(number, NOW)))
+            state.put_quota(fresh(made.quota(number, NOW)))
         for pod in made.pods(nodes, NOW):
             self.put_pod(fresh(pod))
         self.names = list(self.cache.nodes)

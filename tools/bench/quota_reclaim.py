@@ -47,9 +47,9 @@ def part(*, quick: bool = False) -> Iterator[Row]:
             scheduler.process.stop()
             extender.process.stop()
         _fill(cluster, PLAIN, PLAIN, nodes)
-        local = _waits(cluster, PLAIN, (single, several), OWN, {"priorityClassName": PRIORITY})
+        waits = _waits(cluster, PLAIN, (single, several), OWN, {"priorityClassName": PRIORITY})
     size = f"{nodes:,} nodes with {GPUS} GPUs each in use"
-    for what, waited, beside in zip(("one pod after another", f"{several} pods at once"), ours, local, strict=True):
+    for what, waited, beside in zip(("one pod after another", f"{several} pods at once"), ours, waits, strict=True):
         ratio = f"; {median(waited) / median(beside):.1f} x its" if waited and beside else ""
         reference = f"kube-scheduler's own preemption: {_spread(beside)}"
         yield Row(f"unschedulable to bound, {what}, {size}", f"{_spread(waited)}{ratio}", reference=reference)

@@ -197,14 +197,14 @@ def _nodes(count: int, days: float) -> list[Node]:
     machine = np.random.default_rng(SEED).permutation(len(names)) % MACHINES
     nodes = []
     for number in range(count):
-        local = [name for name, at in zip(names, machine, strict=True) if at == number]
+        present = [name for name, at in zip(names, machine, strict=True) if at == number]
         columns: dict[str, list[int]] = {
-            trace.resource: [trace.names.index(name) for name in local] for trace in (cpu, memory)
+            trace.resource: [trace.names.index(name) for name in present] for trace in (cpu, memory)
         }
         usage = {key: np.nan_to_num(traces[key].usage[:steps, places]) for key, places in columns.items()}
         limits = {key: traces[key].limits[places] * UNITS[key] for key, places in columns.items()}
         pods = []
-        for place, name in enumerate(local):
+        for place, name in enumerate(present):
             requests = {key: round(float(limits[key][place])) for key in limits}
             uid, workload = f"{number:04d}-{name}", f"replayed/StatefulSet/{name}"
             pods.append(PodRef(uid, "replayed", name, PriorityBand.PROD, QoS.LS, requests, requests, workload=workload))

@@ -308,7 +308,7 @@ def items(runs: Sequence[Run]) -> Iterator[Item]:
 
 def _cells(nodes: int, mode: Mode, found: Sequence[Run], runs: Sequence[Run]) -> list[str]:
     spent = [_median([run.cpu_ms[name] for run in found if name in run.cpu_ms]) for name in PROCESSES]
-    local = {key: [run.extender[key] for run in found if key in run.extender] for run in found for key in run.extender}
+    own = {key: [run.extender[key] for run in found if key in run.extender] for run in found for key in run.extender}
     return [
         f"{nodes:,}",
         mode.title,
@@ -318,7 +318,7 @@ def _cells(nodes: int, mode: Mode, found: Sequence[Run], runs: Sequence[Run]) ->
         _spread(_ratios(found, runs, SAMPLED), "{:.2f}"),
         _median([run.algorithm_ms for run in found if run.algorithm_ms is not None]),
         " / ".join(spent),
-        ", ".join(f"{key} {_median(values)}" for key, values in local.items()),
+        ", ".join(f"{key} {_median(values)}" for key, values in own.items()),
         _median([run.other * 100 for run in found]),
     ]
 

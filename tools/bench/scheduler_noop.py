@@ -22,18 +22,18 @@ async def run(port: int, short: int) -> None:
     def names(request: Request, verb: str) -> list[bytes]:
         """Return the quoted names of a request, unchanged."""
         start = request.body.rfind(KEY) + len(KEY)
-        inputs = request.body[start : request.body.index(b"]", start)].split(b",")
+        quoted = request.body[start : request.body.index(b"]", start)].split(b",")
         counts[f"{verb} calls"] += 1
-        counts[f"{verb} names"] += len(inputs)
-        return inputs
+        counts[f"{verb} names"] += len(quoted)
+        return quoted
 
     def filter_nodes(request: Request) -> Reply:
-        stored = b",".join(names(request, "filter")[: short or None])
-        return Reply(b'{"Nodes":null,"NodeNames":[' + stored + b"]" + TAIL)
+        joined = b",".join(names(request, "filter")[: short or None])
+        return Reply(b'{"Nodes":null,"NodeNames":[' + joined + b"]" + TAIL)
 
     def prioritize(request: Request) -> Reply:
-        inputs = names(request, "prioritize")
-        return Reply(b'[{"Host":' + b',"Score":0},{"Host":'.join(inputs) + b',"Score":0}]')
+        quoted = names(request, "prioritize")
+        return Reply(b'[{"Host":' + b',"Score":0},{"Host":'.join(quoted) + b',"Score":0}]')
 
     pages: dict[tuple[str, str], Page] = {
         ("POST", "/filter"): filter_nodes,

@@ -48,10 +48,10 @@ def configuration(mode: Mode, kubeconfig: str, url: str) -> Json:
     (extender,) = result.pop("extenders")
     if mode.kind != NONE:
         scores = mode.kind == WEIGHTED or (mode.kind == NOTHING and not mode.names)
-        requested = {"prioritizeVerb": "prioritize", "weight": 1} if scores else {}
+        score_fields = {"prioritizeVerb": "prioritize", "weight": 1} if scores else {}
         # A machine that is busy with other things must not look like an extender that is away.
         local = {"urlPrefix": url, "httpTimeout": "30s", "ignorable": False}
-        result["extenders"] = [{**extender, **local, **requested}]
+        result["extenders"] = [{**extender, **local, **score_fields}]
     return result
 
 

@@ -103,7 +103,7 @@ class Workload:
         moves = self.random.random(self.count) < SHARE_THAT_MOVES
         self._wander += self.random.integers(-30, 31, self.count) * moves
         memory = (memory // PAGE + np.abs(self._wander)) * PAGE
-        cached = memory + 50 * (1 << 20)
+        total = memory + 50 * (1 << 20)
         system_cpu, system_memory = 0.3 * self.random.gamma(NOISE_SHAPE, 1 / NOISE_SHAPE), 2.0 * (1 << 30)
         jobs = len(self.short)
         totals = {
@@ -111,16 +111,14 @@ class Workload:
             MEMORY: (float(memory.sum()) + jobs * JOB_MEMORY, system_memory),
         }
         result = [Sample(metric, NODE, now, pods + system) for metric, (pods, system) in totals.items()]
-        result.append(
-            Sample(MEMORY_WITH_PAGE_CACHE, NODE, now, float(cached.sum()) + jobs * JOB_MEMORY + system_memory)
-        )
+        result.append(Sample(MEMORY_WITH_PAGE_CACHE, NODE, now, float(total.sum()) + jobs * JOB_MEMORY + system_memory))
         result += [Sample(f"psi_{name}", NODE, now, 0.0) for name in PRESSURES]
         turn = int(seconds) % PRESSURE_EVERY
         read = self.present[turn::PRESSURE_EVERY]
         result += [Sample(f"psi_{name}_some", pod.uid, now, 0.0) for name in ("cpu", "memory", "io") for pod in read]
         limited = self.present[::THROTTLED_EVERY]
         result += [Sample(CPU_THROTTLED, pod.uid, now, 0.0) for pod in limited]
-        for metric, values in ((CPU, cpu), (MEMORY, memory), (MEMORY_WITH_PAGE_CACHE, cached)):
+        for metric, values in ((CPU, cpu), (MEMORY, memory), (MEMORY_WITH_PAGE_CACHE, total)):
             result += [
                 Sample(metric, pod.uid, now, value) for pod, value in zip(self.present, values.tolist(), strict=True)
             ]

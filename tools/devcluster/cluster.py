@@ -52,8 +52,8 @@ class Cluster:
 
     def __init__(self, spec: ClusterSpec | None = None, say: Say = print, **settings: object) -> None:
         """Describe a cluster by its spec, or by fields of it; `with` starts it."""
-        inputs = replace(spec or ClusterSpec(), **settings)  # type: ignore[arg-type]
-        self.spec = inputs if inputs.name else replace(inputs, name=f"c-{secrets.token_hex(3)}")
+        merged = replace(spec or ClusterSpec(), **settings)  # type: ignore[arg-type]
+        self.spec = merged if merged.name else replace(merged, name=f"c-{secrets.token_hex(3)}")
         self.node: node.RealNode | None = None
         self.network: network.Network | None = None  # that it lives in when it has a real node
         self.dir = state_directory(self.spec.name)

@@ -139,8 +139,8 @@ def _modules_of(images: list[str]) -> list[str]:
         if name.startswith("linux-image-")
         for kind in ("", "extra-")
     ]
-    cached = set(run(["apt-cache", "--generate", "pkgnames", "linux-modules-"]).split())
-    return [name for name in wanted if name in cached and name not in images]
+    packages = set(run(["apt-cache", "--generate", "pkgnames", "linux-modules-"]).split())
+    return [name for name in wanted if name in packages and name not in images]
 
 
 def _modules(unpacked: Path) -> dict[str, bytes | Path]:

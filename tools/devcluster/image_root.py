@@ -157,22 +157,22 @@ def _required(installed: dict[str, metadata.Distribution], needs: Sequence[str])
     """The names in `needs`, and all that these require here."""
     from pip._vendor.packaging.requirements import Requirement  # noqa: PLC0415 - only a build has pip
 
-    stored: set[str] = set()
+    paths: set[str] = set()
     todo = [_normal(name) for name in needs]
     while todo:
         name = todo.pop()
-        if name in stored or name in INSTALLERS:
+        if name in paths or name in INSTALLERS:
             continue
         if name not in installed:
             raise SystemExit(f"{name} is needed, and the lock does not install it")
-        stored.add(name)
+        paths.add(name)
         requirements = [Requirement(text) for text in installed[name].requires or []]
         todo += [
             _normal(requirement.name)
             for requirement in requirements
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
         ]
-    return stored
+    return paths
 
 
 def settle_all(folder: Path, place: Path) -> None:

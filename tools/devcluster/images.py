@@ -194,9 +194,9 @@ def _build_own(root: Path, origin: base_image.Source, wanted: dict[Recipe, Path]
             started, name = time.monotonic(), recipe.reference
             say(f"building {name}: up to 1 min the first time, some seconds after a change")
             builder.build(recipe.dockerfile, root, tag, name)
-            cached = [base, *(Layout(name, path) for path in _versions(recipe.name)[-1:])]
+            layouts = [base, *(Layout(name, path) for path in _versions(recipe.name)[-1:])]
             with tempfile.TemporaryDirectory(dir=images_directory(), prefix=".partial-") as work:
-                builder.export(name, Path(work, "layout"), cached).directory.rename(target)
+                builder.export(name, Path(work, "layout"), layouts).directory.rename(target)
             _trim(recipe.name)
             say(f"built {name} in {time.monotonic() - started:.0f} s")
 

@@ -110,9 +110,9 @@ class RealNode:
         pod_logs, state = self.spec.logs / "pods", self.directory / "kubelet"
         for folder in (pod_logs, state):
             folder.mkdir(parents=True)
-        stored = (str(self.spec.directory), str(self.spec.logs), *sandbox.program_folders(self._binaries))
+        folders = (str(self.spec.directory), str(self.spec.logs), *sandbox.program_folders(self._binaries))
         binds = {"/var/log/pods": str(pod_logs), "/var/lib/kubelet": str(state)}
-        return sandbox.open_sandbox(View(self.id, stored, binds), self.spec.logs, net)
+        return sandbox.open_sandbox(View(self.id, folders, binds), self.spec.logs, net)
 
     def _write_containerd_config(self) -> Path:
         cni = self.directory / "cni"

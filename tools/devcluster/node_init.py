@@ -52,19 +52,19 @@ def mount(source: str, target: str | Path, kind: str = "", flags: int = 0, data:
 
 def cover_folders(view: View) -> None:
     """Put empty folders in memory over those where node programs write, and show the kept ones in them again."""
-    stored = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in view.kept}
+    descriptors = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in view.kept}
     sources = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in view.binds.values()}
     for folder in COVERED:
         mode = "1777" if folder == "/tmp" else "755"  # noqa: S108
         mount("tmpfs", os.path.realpath(folder), "tmpfs", MS_NOSUID | MS_NODEV, f"mode={mode}")
-    for path, descriptor in sorted(stored.items()):  # parents first
+    for path, descriptor in sorted(descriptors.items()):  # parents first
         Path(path).mkdir(parents=True, exist_ok=True)
         if not os.path.samestat(Path(path).stat(), os.fstat(descriptor)):
             mount(f"/proc/self/fd/{descriptor}", path, flags=MS_BIND | MS_REC)
     for path, source in view.binds.items():
         Path(path).mkdir(parents=True, exist_ok=True)
         mount(f"/proc/self/fd/{sources[source]}", path, flags=MS_BIND)
-    for descriptor in (*stored.values(), *sources.values()):
+    for descriptor in (*descriptors.values(), *sources.values()):
         os.close(descriptor)
 
 

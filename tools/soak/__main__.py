@@ -122,16 +122,14 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    cached = ", ".join(STEPS)
+    names = ", ".join(STEPS)
     parser = argparse.ArgumentParser(prog="python -m tools.soak", description=__doc__)
-    parser.add_argument(
-        "--only", default=",".join(STEPS), metavar="STEP,STEP", help=f"some of {cached}; all without it"
-    )
+    parser.add_argument("--only", default=",".join(STEPS), metavar="STEP,STEP", help=f"some of {names}; all without it")
     parser.add_argument("--minutes", type=float, help="the time of all steps together (60, or less with --only)")
     options = parser.parse_args(arguments)
     options.only = options.only.split(",")
     if unknown := set(options.only) - set(STEPS):
-        parser.error(f"no step named {', '.join(sorted(unknown))}: choose from {cached}")
+        parser.error(f"no step named {', '.join(sorted(unknown))}: choose from {names}")
     if options.minutes is None:
         options.minutes = sum(STEPS[name].minutes + 1 for name in set(options.only))
     if not SHORTEST <= options.minutes < math.inf:

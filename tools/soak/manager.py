@@ -125,8 +125,8 @@ def _problem(problem: Faults, progress: Progress) -> bench.Figures:
     before = problem.lease_transitions()
     lost = problem.around(lambda: _flood(problem.cluster))
     moved = problem.lease_transitions() - before
-    remaining = f"{lost:.0f} others do not follow; the Lease changed hands {moved:.0f} times"
-    progress.check("a node that floods the manager harms no other", remaining, passed=not lost and not moved)
+    effects = f"{lost:.0f} others do not follow; the Lease changed hands {moved:.0f} times"
+    progress.check("a node that floods the manager harms no other", effects, passed=not lost and not moved)
     about = f"fieldSelector=regarding.name%3D{made.name(0)}"
     events = problem.cluster.api.get(f"/apis/events.k8s.io/v1/namespaces/default/events?{about}")["items"]
     result = f"{len(events)} events about it"

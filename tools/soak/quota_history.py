@@ -149,14 +149,14 @@ class _Model:
     def _unasked(self, event: Bound) -> bool:
         """Return whether the extender may have been away when the pod was let through."""
         begin = max(event.at - LONGEST_ATTEMPT_SECONDS, event.created)
-        requested = [self.holder, self.former]
-        return any(entry.who in requested and entry.begin <= event.at and begin <= entry.end for entry in self.away)
+        holders = [self.holder, self.former]
+        return any(entry.who in holders and entry.begin <= event.at and begin <= entry.end for entry in self.away)
 
     def _end(self, uid: str) -> None:
-        cached = self.bound.get(uid)
-        if cached is not None:
-            for name, amount in cached.charge.items():
-                self.used[cached.namespace][name] -= amount
+        binding = self.bound.get(uid)
+        if binding is not None:
+            for name, amount in binding.charge.items():
+                self.used[binding.namespace][name] -= amount
 
     def _evict(self, event: Evicted) -> Iterator[str]:
         if event.victim in self.evicted:

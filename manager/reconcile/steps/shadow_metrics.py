@@ -30,9 +30,7 @@ class ShadowMetrics:
         self._observed = gauge("observed_seconds", "For how long reports could evaluate [s]", "node")
         self._nodes = gauge("nodes", "Nodes in shadow mode")
         self._of_all = {
-            "published": gauge(
-                "all_published", "Amount that all of them would publish [milli-cores, bytes]", *all_of_it
-            ),
+            "published": gauge("all_published", "Amount that all would publish [milli-cores, bytes]", *all_of_it),
             "mean": gauge("all_mean", "Sum of their means [milli-cores, bytes]", *all_of_it),
             "too_much": gauge("all_too_much_seconds", "Sum of their times of too much [s]", *all_of_it),
         }

@@ -105,10 +105,10 @@ def test_mounts_but_proc_and_cgroups_and_processes_are_not_recorded(recorded: Ma
     (machine.live / "proc/self/environ").write_text("TOKEN=secret")
     (machine.live / "proc/1").mkdir()
     (machine.live / "proc/1/cmdline").write_text("--password=secret")
-    stored = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\nproc /proc proc rw 0 0\n"
-    (machine.live / "proc/mounts").write_text(f"//secret/share /mnt cifs user=secret 0 0\n{stored}")
+    mounts = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\nproc /proc proc rw 0 0\n"
+    (machine.live / "proc/mounts").write_text(f"//secret/share /mnt cifs user=secret 0 0\n{mounts}")
     _take(machine, folder)
-    assert (folder / "t000/proc/mounts").read_text() == stored
+    assert (folder / "t000/proc/mounts").read_text() == mounts
     for path in folder.rglob("*"):
         assert not path.is_file() or b"secret" not in path.read_bytes()
 

@@ -49,8 +49,8 @@ def _agrees(interval: Mapping[str, Any], uid: str, milli: float | None, memory: 
         assert "memoryBytes" not in result
         return
     assert result["memoryBytes"] == pytest.approx(memory["anon_plus_shmem_bytes"], abs=1 << 20), uid
-    cached = result["memoryWithPageCacheBytes"] - result["memoryBytes"]
-    assert cached == memory["active_file_bytes"] + memory["inactive_file_bytes"]
+    page_cache = result["memoryWithPageCacheBytes"] - result["memoryBytes"]
+    assert page_cache == memory["active_file_bytes"] + memory["inactive_file_bytes"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -86,10 +86,10 @@ def test_departed_pod_is_one_gap(kind: str, recorded: Make) -> None:
     """A pod without a cgroup has no sample; its last usage is a gap once, and nothing from then on."""
     machine = recorded(kind)
     collectors = resolve(["node", "pod"], machine.machine())
-    cached = _pod(machine.uid("b5"), machine.uid("b5"))
-    _collect(collectors, machine, cached)
+    listed = _pod(machine.uid("b5"), machine.uid("b5"))
+    _collect(collectors, machine, listed)
     machine.advance("t010")
-    collected = _collect(collectors, machine, cached)
+    collected = _collect(collectors, machine, listed)
     gone = machine.uid("b5")
     assert gone not in _values(collected, CPU)
     assert {(gap.metric, gap.reason) for gap in collected.missing if gap.entity == gone} == {
@@ -100,7 +100,7 @@ def test_departed_pod_is_one_gap(kind: str, recorded: Make) -> None:
     if kind in WITH_MEMORY:
         assert [sample.metric for sample in system.samples] == [MEMORY]
     machine.advance("t010", at=machine.now + 1)
-    again = _collect(collectors, machine, cached)
+    again = _collect(collectors, machine, listed)
     assert all(entry.entity != gone for entry in again.missing)
     assert CPU in {sample.metric for sample in derived.system(again, machine.now).samples}
 

@@ -168,9 +168,9 @@ def test_class_that_uses_more_than_ever_is_expected_to() -> None:
     result = predict(node.now, node.trainer, pods, FACTS, policy, present=used)
     assert {name: result.classes[name].peak[CPU] for name in (PROD, SYS, NODE)} == {PROD: 3000, SYS: 250, NODE: 3250}
     assert (result.reclaimable[CPU], result.prod_peak[CPU]) == (1000, 3250)
-    local = predict(node.now, node.trainer, pods, FACTS, replace(policy, model="percentile"), present=used)
-    assert local.prod_peak[CPU] == 3250
-    assert local.reclaimable[CPU] <= 4000 - 3000
+    own_rule = predict(node.now, node.trainer, pods, FACTS, replace(policy, model="percentile"), present=used)
+    assert own_rule.prod_peak[CPU] == 3250
+    assert own_rule.reclaimable[CPU] <= 4000 - 3000
 
 
 def test_rule_of_its_own_expects_no_less_than_prod() -> None:

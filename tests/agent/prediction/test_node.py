@@ -65,10 +65,10 @@ def test_larger_reservation_covers_the_system() -> None:
 def test_margin_is_of_each_resource_and_none_of_requests() -> None:
     """Borg's peak is requests / 1.1 without a margin, while the system is still measured."""
     node = used({"a": 1.0}, A, system=0.2)
-    local = PredictPolicy(
+    policy_by_resource = PredictPolicy(
         cold_start_period_seconds=60, safety_margin_percent=50, memory=ResourceOverride(safety_margin_percent=0)
     )
-    assert predicted(node, A, policy=local).classes["prod"].peak == {CPU: 1500, MEMORY: GIB}
+    assert predicted(node, A, policy=policy_by_resource).classes["prod"].peak == {CPU: 1500, MEMORY: GIB}
     result = predicted(node, pod("a", 4400), policy=BORG).classes
     assert result["prod"].peak[CPU] == 4000
     assert result[SYS].peak[CPU] in {220, 221}

@@ -62,8 +62,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _run(site: Path, *policies: dict[str, Any]) -> list[Any]:
     """Model in force, peak of Prod in milli-cores, and problem, for each policy, of an agent with those packages."""
-    requested = json.dumps([{"coldStartPeriodSeconds": 60, **policy} for policy in policies])
-    done = python(site, "-c", RUN, stdin=requested)
+    text = json.dumps([{"coldStartPeriodSeconds": 60, **policy} for policy in policies])
+    done = python(site, "-c", RUN, stdin=text)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -8,11 +8,7 @@ from agent.reporter.usage import Usages, measure
 from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS, Sample
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
-from crds.node_metric import (
-    WITH_HOT_PAGE_CACHE,
-    WITH_PAGE_CACHE,
-    WITHOUT_PAGE_CACHE,
-)
+from crds.node_metric import WITH_HOT_PAGE_CACHE, WITH_PAGE_CACHE, WITHOUT_PAGE_CACHE
 from tests.agent.made import START, MadeStore, pod
 
 NAN = math.nan
@@ -22,8 +18,8 @@ FOUR_HOURS = 4 * 3600
 
 
 def measured(store: Any, now: float = START + 300.0, **more: Any) -> Usages:  # noqa: ANN401 - a store, arguments
-    inputs = {"window_seconds": 300.0, "durations_seconds": [300.0, 600.0], "memory_policy": WITHOUT_PAGE_CACHE, **more}
-    return measure(now, store, PODS, CLASSES.get, **inputs)
+    args = {"window_seconds": 300.0, "durations_seconds": [300.0, 600.0], "memory_policy": WITHOUT_PAGE_CACHE, **more}
+    return measure(now, store, PODS, CLASSES.get, **args)
 
 
 def filled(metric: str = CPU, start: float = START, **values: list[float]) -> MadeStore:

@@ -332,21 +332,21 @@ def test_fill_reads_at_most_a_day_of_one_resource_of_present_pods() -> None:
     node.rounds(3, {"a": 1.0}, pods)
     fill_windows(node.trainer, node.store)
     later = node.now + 5 * 3600.0
-    requested: list[tuple[str, float, float, Collection[str]]] = []
+    queries: list[tuple[str, float, float, Collection[str]]] = []
     node.store.put(CPU, "a", later - 30.0, [1.0] * 30)
     node.store.five_minutes = {CPU: {"a": Series(np.arange(later - 9000.0, later - 6000.0, 300.0), np.full(10, 9.0))}}
     real = node.store.averages
 
     def averages(metric: str, start: float, end: float, of: Collection[str]) -> Mapping[str, Series]:
-        requested.append((metric, start, end, of))
+        queries.append((metric, start, end, of))
         return real(metric, start, end, of)
 
     node.store.averages = averages  # type: ignore[method-assign, assignment]
     node.trainer.train(later, node.store, pods)
-    assert requested == []
+    assert queries == []
     while node.trainer.fill(node.store):
-        assert len(requested) == 1
-        _, start, end, of = requested.pop()
+        assert len(queries) == 1
+        _, start, end, of = queries.pop()
         assert end - start <= 86400.0 + 300.0
         assert set(of) == {NODE, SYS, "a"}
     row = np.array([node.trainer.row("a")])

@@ -122,8 +122,8 @@ def cluster_of(vector: Json) -> QuotaCluster:
 
 def _by_resources(pod: Json) -> Json:
     """A pod with no constraint but its requests."""
-    stored = {key: value for key, value in (pod.get("spec") or {}).items() if key in _OF_RESOURCES}
-    return named({**pod, "spec": stored})
+    spec = {key: value for key, value in (pod.get("spec") or {}).items() if key in _OF_RESOURCES}
+    return named({**pod, "spec": spec})
 
 
 def _preempt(vector: Json) -> dict[str, Any]:

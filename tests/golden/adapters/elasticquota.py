@@ -66,14 +66,14 @@ def _new_quota_info(vector: Json) -> dict[str, Any]:
 def _after(vector: Json, pods: Iterable[tuple[QuotaPod, bool]]) -> dict[str, Any]:
     """The used amounts after pods were added (True) and deleted (False), as a resource list."""
     ledger = QuotaLedger()
-    inputs = amounts_of(vector.get("used"))
-    ledger.put_pod(standing_in("", inputs))
+    used = amounts_of(vector.get("used"))
+    ledger.put_pod(standing_in("", used))
     for pod, is_added in pods:
         if is_added:
             ledger.admit(pod)
         else:
             ledger.withdraw(pod.uid)
-    return {"used": _resource_list(ledger.used(""), inputs)}
+    return {"used": _resource_list(ledger.used(""), used)}
 
 
 def _resource_list(amounts: Amounts, also: Iterable[str] = ()) -> dict[str, Amount]:
@@ -124,10 +124,10 @@ class World:
     def __init__(self, vector: Json) -> None:
         self.plugin = CapacityScheduling(MaxMissing.ZERO)
         self.cache = ClusterCache(LoadRules(), {NAME: self.plugin})
-        stored = self.cache.plugin_states[NAME]
-        assert isinstance(stored, QuotaCluster)
-        self.kept = stored
-        seed(stored.ledger, vector)
+        state = self.cache.plugin_states[NAME]
+        assert isinstance(state, QuotaCluster)
+        self.kept = state
+        seed(state.ledger, vector)
         for node in vector.get("nodes") or ():
             self.cache.put_node(node)
         for pod in vector.get("nominatedPods") or ():

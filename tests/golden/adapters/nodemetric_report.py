@@ -106,16 +106,16 @@ def _amounts(found: ResourceMap | None) -> Amounts:
 
 def _collected(mean: Mapping[str, float], windows: Sequence[Window], name: str) -> dict[str, Any]:
     """The average or a percentile, and the time between the first sample and the last."""
-    cached = windows[0].statistics
+    statistics = windows[0].statistics
     if name == "avg":
         usage = mean
     elif name in aggregate.PERCENTILES:
-        usage = {resource: getattr(result, name) for resource, result in cached.items()}
+        usage = {resource: getattr(result, name) for resource, result in statistics.items()}
     else:
         raise UnsupportedVectorError(f"usage is not reported as {name}")
     return {
         "usage": _amounts(resource_map(usage)),
-        "sampleSpanSeconds": cached[CPU].span_seconds if CPU in cached else 0,
+        "sampleSpanSeconds": statistics[CPU].span_seconds if CPU in statistics else 0,
     }
 
 
@@ -150,9 +150,9 @@ def _collect_pod(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _collect_aggregates(vector: dict[str, Any]) -> dict[str, Any]:
-    by_resource = {CPU: vector["cpuByAggregate"], MEMORY: vector["memoryBytesByAggregate"]}
-    inputs = {resource: _statistics(amounts, vector["sampleSpanSeconds"]) for resource, amounts in by_resource.items()}
-    reported = [aggregated(Window(float(seconds), inputs)) for seconds in vector["durationsSeconds"] or ()]
+    values = {CPU: vector["cpuByAggregate"], MEMORY: vector["memoryBytesByAggregate"]}
+    statistics = {resource: _statistics(amounts, vector["sampleSpanSeconds"]) for resource, amounts in values.items()}
+    reported = [aggregated(Window(float(seconds), statistics)) for seconds in vector["durationsSeconds"] or ()]
     return {
         "aggregated": [
             {

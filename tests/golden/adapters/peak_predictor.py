@@ -66,9 +66,9 @@ class _Given:
 
     def model(self, uid: str) -> Mapping[str, Any] | None:
         """A prediction of the vector; None for none."""
-        cached = self.predictions.get("byUID") or {}
-        if uid in cached:
-            return cached[uid] or {}
+        by_uid = self.predictions.get("byUID") or {}
+        if uid in by_uid:
+            return by_uid[uid] or {}
         return None if self.predictions.get("defaultIsError") else self.predictions.get("default") or {}
 
     def percentile(self, uid: str, metric: str) -> float:
@@ -95,16 +95,16 @@ class _Given:
 
 
 def _prod_reclaimable(vector: dict[str, Any]) -> dict[str, Any]:
-    inputs = _Given.read(vector)
-    once = listed_once(inputs.pods)
+    given = _Given.read(vector)
+    once = listed_once(given.pods)
     parts: dict[str, dict[str, PercentileEstimate]] = {}
     for metric in UNITS:
-        pods, bound = inputs.prod_pods(metric, once), inputs.allocatable_of(metric)
-        local = by_pods(pods, inputs.margin, bound)
-        together = by_class(pods, inputs.classes(metric), inputs.margin, bound)
-        parts[metric] = {"pod": local, "priority": together, "": tightest([local, together])}
+        pods, bound = given.prod_pods(metric, once), given.allocatable_of(metric)
+        by_pod = by_pods(pods, given.margin, bound)
+        together = by_class(pods, given.classes(metric), given.margin, bound)
+        parts[metric] = {"pod": by_pod, "priority": together, "": tightest([by_pod, together])}
     return {
-        "addPodErrorUIDs": _refused(inputs, once),
+        "addPodErrorUIDs": _refused(given, once),
         **{_key(name, "reclaimable"): _amounts(parts, name, "reclaimable") for name in ("pod", "priority", "")},
         **{_key(name, "peak"): _amounts(parts, name, "peak") for name in ("pod", "priority", "")},
     }
@@ -112,18 +112,16 @@ def _prod_reclaimable(vector: dict[str, Any]) -> dict[str, Any]:
 
 def _priority_reclaimable(vector: dict[str, Any]) -> dict[str, Any]:
     """The class alone: no pod is evaluated by itself, so none is cold, rejected, or counted twice."""
-    inputs = _Given.read(vector)
+    given = _Given.read(vector)
     parts = {}
     for metric in UNITS:
-        requests = np.array([pod.requests.get(metric, 0) for pod in inputs.pods], dtype=np.float64)
+        requests = np.array([pod.requests.get(metric, 0) for pod in given.pods], dtype=np.float64)
         terminating, none = (
-            _mask(pod.terminating or pod.terminal for pod in inputs.pods),
+            _mask(pod.terminating or pod.terminal for pod in given.pods),
             np.zeros(len(requests), np.bool_),
         )
         pods = ProdPods(requests, requests, requests, cold=none, terminating=terminating, known=~none)
-        parts[metric] = {
-            "priority": by_class(pods, inputs.classes(metric), inputs.margin, inputs.allocatable_of(metric))
-        }
+        parts[metric] = {"priority": by_class(pods, given.classes(metric), given.margin, given.allocatable_of(metric))}
     return {
         "priorityReclaimable": _amounts(parts, "priority", "reclaimable"),
         "priorityPeak": _amounts(parts, "priority", "peak"),
@@ -176,10 +174,10 @@ def _training(vector: dict[str, Any]) -> dict[str, Any]:
             store.put(sample.metric, sample.entity, sample.time - INTERVAL_SECONDS, values)
         trainer.train(float(entry["atUnix"]), store, pods)
     entities = {**{uid: entity for entity, uid in MODELS.items()}, **{pod.uid: pod.uid for pod in pods}}
-    cached = {uid: entity for uid, entity in entities.items() if _has_learned(trainer, entity)}
+    learned = {uid: entity for uid, entity in entities.items() if _has_learned(trainer, entity)}
     return {
-        "modelUIDs": sorted(cached),
-        "predictions": {uid: _percentiles(trainer, entity) for uid, entity in cached.items()},
+        "modelUIDs": sorted(learned),
+        "predictions": {uid: _percentiles(trainer, entity) for uid, entity in learned.items()},
     }
 
 

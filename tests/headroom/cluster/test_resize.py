@@ -25,15 +25,15 @@ def _amounts(cpu: str | None) -> Json:
 
 def resized(requested: str | None, promised: str | None, has: str | None, **status: Any) -> Json:  # noqa: ANN401 - of a pod
     """A pod of one container; `has` None: its status has no amounts in effect."""
-    cached: Json = {"name": "main"}
+    state: Json = {"name": "main"}
     if has is not None:
-        cached["resources"] = _amounts(has)
+        state["resources"] = _amounts(has)
     if promised is not None:
-        cached["allocatedResources"] = {"cpu": promised}
+        state["allocatedResources"] = {"cpu": promised}
     return {
         "metadata": {"uid": "u", "namespace": "shop", "name": "cart"},
         "spec": {"nodeName": "n1", "containers": [{"name": "main", "resources": _amounts(requested)}]},
-        "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "containerStatuses": [cached], **status},
+        "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "containerStatuses": [state], **status},
     }
 
 

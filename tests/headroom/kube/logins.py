@@ -36,8 +36,8 @@ async def serving_tls(
     """A server on loopback that shows a certificate; it accepts these tokens alone, and clients of this authority."""
 
     async def hello(request: web.Request) -> web.Response:
-        cached = tokens is None or request.headers.get("Authorization", "").removeprefix("Bearer ") in tokens
-        return web.json_response({"hello": True}, status=200 if cached else 401)
+        is_valid = tokens is None or request.headers.get("Authorization", "").removeprefix("Bearer ") in tokens
+        return web.json_response({"hello": True}, status=200 if is_valid else 401)
 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=client_authority)
     context.load_cert_chain(pair.cert, pair.key)

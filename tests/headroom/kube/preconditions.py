@@ -10,9 +10,9 @@ Json = Mapping[str, Any]
 
 def check_options(stored: Json, options: Json | None) -> None:
     """Refuse a deletion or eviction that means another object, or another version of it."""
-    inputs = (options or {}).get("preconditions") or {}
+    preconditions = (options or {}).get("preconditions") or {}
     for part in ("uid", "resourceVersion"):
-        wanted, result = inputs.get(part), (stored.get("metadata") or {}).get(part)
+        wanted, result = preconditions.get(part), (stored.get("metadata") or {}).get(part)
         if wanted is not None and wanted != result:
             raise ApiError(
                 409, "Conflict", f"Precondition failed: {part} in precondition: {wanted}, in object: {result}"

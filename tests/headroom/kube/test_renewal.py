@@ -48,16 +48,16 @@ async def test_new_token_is_read(tmp_path: Path, authorities: tuple[Pki, Pki]) -
 
 async def test_unusable_renewal_changes_nothing(tmp_path: Path, authorities: tuple[Pki, Pki]) -> None:
     """A kubeconfig that is half written, or points to another server by now, is not taken over."""
-    cached = {"old"}
-    async with serving_tls(authorities[0].server("s", ["127.0.0.1"]), cached) as server:
+    tokens = {"old"}
+    async with serving_tls(authorities[0].server("s", ["127.0.0.1"]), tokens) as server:
         file = tmp_path / "config"
         login = connect(_config(tmp_path, server, authorities[0], "old"))
         async with ApiServer(login, user_agent="test") as api:
-            cached.clear()
+            tokens.clear()
             for text in ("users: [", file.read_text().replace(server, "https://elsewhere")):
                 file.write_text(text)
                 with pytest.raises(ApiError):
                     await api.get("/version")
                 assert api.connection is login
-            cached.add("old")
+            tokens.add("old")
             assert await api.get("/version") == {"hello": True}

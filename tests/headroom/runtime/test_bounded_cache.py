@@ -13,15 +13,15 @@ MOST = 100_000
 
 def test_equal_questions_share_an_answer() -> None:
     """A repeated request returns the same object, without calling the function again."""
-    requested: list[tuple[str, str]] = []
+    calls: list[tuple[str, str]] = []
 
     def answer(key: tuple[str, str]) -> list[str]:
-        requested.append(key)
+        calls.append(key)
         return [*key]
 
     memo = BoundedCache[tuple[str, str], list[str]](answer, MOST)
     assert memo(("a", "b")) is memo(("a", "b"))
-    assert requested == [("a", "b")]
+    assert calls == [("a", "b")]
 
 
 def test_what_is_remembered_is_bounded_by_bytes() -> None:
@@ -35,12 +35,12 @@ def test_what_is_remembered_is_bounded_by_bytes() -> None:
 
 def test_what_was_asked_last_stays() -> None:
     """A repeated request stays in the cache longer than a single one."""
-    requested: list[str] = []
-    memo = BoundedCache[str, None](requested.append, MOST)
+    calls: list[str] = []
+    memo = BoundedCache[str, None](calls.append, MOST)
     for number in range(1000):
         memo("often")
         memo(f"once {number}")
-    assert requested.count("often") == 1
+    assert calls.count("often") == 1
 
 
 def test_large_question_pushes_nobody_out() -> None:

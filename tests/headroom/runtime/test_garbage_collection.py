@@ -41,9 +41,9 @@ def test_looks_stay_small() -> None:
     with garbage_collection.setting_aside():
         gc.callbacks.append(count)
         try:
-            stored = _cycles(MANY)
+            cycles = _cycles(MANY)
             for place in range(MANY):  # as everything is replaced that is listed once more
-                stored[place] = []
+                cycles[place] = []
         finally:
             gc.callbacks.remove(count)
     assert len(observed) > 100

@@ -7,8 +7,8 @@ from typing import Any
 def pod(name: str, requests: Mapping[str, str] | None = None, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     """A pod of a Deployment."""
     namespace, short = name.split("/")
-    requested = {"cpu": "1", "memory": "1Gi"} if requests is None else requests
-    resources = {"requests": dict(requested), "limits": dict(more.get("limits", {}))}
+    amounts = {"cpu": "1", "memory": "1Gi"} if requests is None else requests
+    resources = {"requests": dict(amounts), "limits": dict(more.get("limits", {}))}
     return {
         "apiVersion": "v1",
         "kind": "Pod",

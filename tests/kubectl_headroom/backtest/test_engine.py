@@ -78,7 +78,7 @@ def test_scores_are_those_of_the_definitions(kind: str, model: str) -> None:
     usage = bursts(STEPS, 7)
     lifetimes = tuple(PodLifetime(series, series % 2, 30 * series, STEPS - 13 * series) for series in range(7))
     limits = [usage[:, series].max() + 1.0 for series in range(7)]
-    inputs = trace(usage, limits, lifetimes=lifetimes if kind == "real" else None)
+    source = trace(usage, limits, lifetimes=lifetimes if kind == "real" else None)
     churn = Churn(80 * 300.0, slots_per_machine=3) if kind == "churned" else None
     plan = Plan(
         machines=None if kind == "real" else 2,
@@ -88,13 +88,13 @@ def test_scores_are_those_of_the_definitions(kind: str, model: str) -> None:
         churn=churn,
     )
     placements = {
-        "packed": lambda: [packed(inputs, 2, seed) for seed in (0, 1)],
-        "churned": lambda: [churned(inputs, 2, churn or Churn(1.0), seed) for seed in (0, 1)],
-        "real": lambda: [real(inputs)],
+        "packed": lambda: [packed(source, 2, seed) for seed in (0, 1)],
+        "churned": lambda: [churned(source, 2, churn or Churn(1.0), seed) for seed in (0, 1)],
+        "real": lambda: [real(source)],
     }[kind]()
-    oracle, result = run(inputs, [choice(model, 5, windowDays=0.25)], plan)
+    oracle, result = run(source, [choice(model, 5, windowDays=0.25)], plan)
     expected = [
-        brute(inputs, placement, machine, model, 1.05, 72, 36, 24) for placement in placements for machine in range(2)
+        brute(source, placement, machine, model, 1.05, 72, 36, 24) for placement in placements for machine in range(2)
     ]
     assert result.violation == pytest.approx([value[0] for value in expected])
     assert result.severity == pytest.approx([entry[1] for entry in expected])
@@ -119,20 +119,20 @@ def test_result_says_what_it_is_of() -> None:
 
 def test_part_of_the_resource_decides() -> None:
     """A policy with a part for one resource is evaluated by that part there."""
-    local = ResourceOverride(model="borg-default")
-    policy = PredictPolicy(model="sum-max", safety_margin_percent=0, cold_start_period_seconds=HOUR, memory=local)
+    override = ResourceOverride(model="borg-default")
+    policy = PredictPolicy(model="sum-max", safety_margin_percent=0, cold_start_period_seconds=HOUR, memory=override)
     for resource, saves in (("cpu", False), ("memory", True)):
-        inputs = trace(bursts(STEPS, 4) + 80.0, resource=resource)  # type: ignore[arg-type]
-        _, result = run(inputs, [NamedPolicy("x", policy)], Plan(2, (0,), (HOUR,), 4 * HOUR))
+        source = trace(bursts(STEPS, 4) + 80.0, resource=resource)  # type: ignore[arg-type]
+        _, result = run(source, [NamedPolicy("x", policy)], Plan(2, (0,), (HOUR,), 4 * HOUR))
         assert (result.savings_percent == pytest.approx(100 * (1 - 1 / 1.1))) is saves
 
 
 def test_workload_history_warms() -> None:
     """Pods that come back as the same workload are warm at once, so more is saved; without its history they are not."""
-    inputs = trace(bursts(STEPS, 8))
+    source = trace(bursts(STEPS, 8))
     churn = Churn(40 * 300.0, 4, comes_back_percent=90.0)
     saved = [
-        run(inputs, [choice("sum-max")], Plan(2, (0,), (HOUR,), 4 * HOUR, churn, workload_history=history))[1]
+        run(source, [choice("sum-max")], Plan(2, (0,), (HOUR,), 4 * HOUR, churn, workload_history=history))[1]
         for history in (False, True)
     ]
     assert saved[1].savings_percent > saved[0].savings_percent + 10.0
@@ -140,16 +140,16 @@ def test_workload_history_warms() -> None:
 
 def test_machine_that_is_empty_does_not_count() -> None:
     """A machine with nothing on it at any step that counts has no score."""
-    inputs = trace(bursts(STEPS, 2), lifetimes=(PodLifetime(0, 0, 0, STEPS), PodLifetime(1, 1, 0, 40)))
-    result = run(inputs, [choice("sum-max")], PLAN)
+    source = trace(bursts(STEPS, 2), lifetimes=(PodLifetime(0, 0, 0, STEPS), PodLifetime(1, 1, 0, 40)))
+    result = run(source, [choice("sum-max")], PLAN)
     assert [entry.machines for entry in result] == [1, 1]
 
 
 def test_nothing_is_left_to_judge() -> None:
     """Where every series has gone before the first step that counts, there are no figures, and that is said."""
-    inputs = trace(bursts(STEPS, 1), lifetimes=(PodLifetime(0, 0, 0, 40),))
+    source = trace(bursts(STEPS, 1), lifetimes=(PodLifetime(0, 0, 0, 40),))
     with pytest.raises(TraceError, match="no series is on a machine after the first 4h"):
-        run(inputs, [choice("sum-max")], PLAN)
+        run(source, [choice("sum-max")], PLAN)
 
 
 def test_progress_rises_to_one() -> None:
@@ -222,8 +222,8 @@ def batched(model: object) -> BatchPredictor:
 
 
 def one_machine() -> Machine:
-    inputs = trace(bursts(60, 3))
-    (result,) = machines(inputs, [packed(inputs, 1, 0)], workload_history=True)
+    source = trace(bursts(60, 3))
+    (result,) = machines(source, [packed(source, 1, 0)], workload_history=True)
     return result
 
 
@@ -248,11 +248,11 @@ def test_failing_model_is_named(answer: float, message: str) -> None:
 
 def test_groups_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many machines are held together, and however time is cut, the figures are the same."""
-    inputs = trace(bursts(STEPS, 9))
+    source = trace(bursts(STEPS, 9))
     names = ("nsigma-v2", "percentile", "diversity", "resource-central")
 
     def evaluated() -> list[Result]:
-        return run(inputs, [choice(name, 10) for name in names], Plan(3, (0, 1), (HOUR,), 4 * HOUR))
+        return run(source, [choice(name, 10) for name in names], Plan(3, (0, 1), (HOUR,), 4 * HOUR))
 
     whole = evaluated()
     monkeypatch.setattr("kubectl_headroom.backtest.group.GROUP_VALUES", 100)

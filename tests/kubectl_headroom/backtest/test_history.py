@@ -34,8 +34,8 @@ def test_past_is_shared_and_kept_apart(*, alive: bool) -> None:
         PodLifetime(2, 0, 4, 6),
         PodLifetime(3, 0, 5, 6),
     ]
-    local = [np.full(lifetime.end - lifetime.start, 1.0 + place) for place, lifetime in enumerate(lifetimes)]
-    made = list(histories(lifetimes, local, [None, 0, 1, 1]))
+    own_values = [np.full(lifetime.end - lifetime.start, 1.0 + place) for place, lifetime in enumerate(lifetimes)]
+    made = list(histories(lifetimes, own_values, [None, 0, 1, 1]))
     assert made[1].values.tolist() == [1.0, 1.0, 2.0, 2.0, *([2.0, 2.0] if alive else [])]
     assert made[2].values.tolist() == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
     last = [1.0, 1.0, 2.0, 2.0, 2.0 if alive else np.nan, 4.0]

@@ -26,6 +26,6 @@ def test_page_is_true(tmp_path: Path) -> None:
     kubectl.write_text(KUBECTL)
     kubectl.chmod(0o755)
     programs = os.pathsep.join([str(kubectl.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
-    inputs = {"PATH": programs, "HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "none"), "PYTHONPATH": str(ROOT)}
-    reader = Reader(tmp_path, {**os.environ, **inputs, "COLUMNS": "150"})
+    env = {"PATH": programs, "HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "none"), "PYTHONPATH": str(ROOT)}
+    reader = Reader(tmp_path, {**os.environ, **env, "COLUMNS": "150"})
     assert reader.follow(ROOT / "docs" / "backtest.md") >= 5

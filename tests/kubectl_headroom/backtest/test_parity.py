@@ -113,20 +113,20 @@ def agent() -> dict[int, ClassView]:
         if step in WHEN:
             rows = np.array([trainer.row(str(number)) for number in here], dtype=np.intp)
             warm = trainer.histories["cpu"].warm(rows, COLD)
-            local = np.array([STAYS[number].series for number in here])
-            result[step] = _frozen(trainer.histories["cpu"], rows[warm], limits[local[warm]])
+            series = np.array([STAYS[number].series for number in here])
+            result[step] = _frozen(trainer.histories["cpu"], rows[warm], limits[series[warm]])
     return result
 
 
 def _frozen(history: ResourceHistory, rows: IntArray, requests: FloatArray) -> ClassView:
     """A view on a copy of some rows' history, the class first."""
-    stored = np.append(FIXED.index("prod"), rows)
+    places = np.append(FIXED.index("prod"), rows)
     copy = type(history)(history.resource, history.units, history.histograms.buckets, history.moments.half_life_seconds)
-    copy.grow(len(stored))
-    copy.restore(history.checkpoint(stored), np.arange(len(stored)))
+    copy.grow(len(places))
+    copy.restore(history.checkpoint(places), np.arange(len(places)))
     copy.windows.labels[:] = history.windows.labels
-    copy.windows.averages[:] = history.windows.averages[stored]
-    return ClassView(copy, 0, np.arange(1, len(stored)), requests)
+    copy.windows.averages[:] = history.windows.averages[places]
+    return ClassView(copy, 0, np.arange(1, len(places)), requests)
 
 
 @cache

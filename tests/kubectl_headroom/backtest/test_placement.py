@@ -31,16 +31,16 @@ def test_packed_series_stay() -> None:
 
 def test_real_placement_names_workloads() -> None:
     """A stay without a workload of its own is of its series' workload; without any it is of none."""
-    inputs = trace(bursts(10, 2), lifetimes=(PodLifetime(1, 0, 0, 5), PodLifetime(0, 1, 2, 9, "x")))
-    assert [lifetime.workload for lifetime in real(inputs).lifetimes] == [None, "x"]
+    source = trace(bursts(10, 2), lifetimes=(PodLifetime(1, 0, 0, 5), PodLifetime(0, 1, 2, 9, "x")))
+    assert [lifetime.workload for lifetime in real(source).lifetimes] == [None, "x"]
     with pytest.raises(TraceError, match="does not record which machine a series was on"):
         real(trace(bursts(10, 2)))
 
 
 def test_slots_are_always_taken() -> None:
     """Every slot of every machine holds one pod at any step, and never two."""
-    inputs = trace(bursts(400, 5))
-    result = churned(inputs, 3, Churn(20 * 300.0, slots_per_machine=4), 0)
+    source = trace(bursts(400, 5))
+    result = churned(source, 3, Churn(20 * 300.0, slots_per_machine=4), 0)
     for machine in range(3):
         there = np.zeros(400)
         for lifetime in result.lifetimes:
@@ -51,10 +51,10 @@ def test_slots_are_always_taken() -> None:
 
 def test_lives_are_exponential() -> None:
     """Lifetimes have the requested mean and spread."""
-    inputs = trace(bursts(20_000, 2))
+    source = trace(bursts(20_000, 2))
     lives = [
         lifetime.end - lifetime.start
-        for lifetime in churned(inputs, 2, Churn(50 * 300.0), 1).lifetimes
+        for lifetime in churned(source, 2, Churn(50 * 300.0), 1).lifetimes
         if lifetime.end < 20_000
     ]
     assert np.mean(lives) == pytest.approx(50, rel=0.05)
@@ -64,12 +64,12 @@ def test_lives_are_exponential() -> None:
 @pytest.mark.parametrize(("percent", "share"), [(0.0, 0.0), (50.0, 0.5), (100.0, 1.0)])
 def test_pods_come_back(percent: float, share: float) -> None:
     """So many of those that end are followed by one of the same workload, which goes on with the same series."""
-    inputs = trace(bursts(5000, 50))
-    lifetimes = churned(inputs, 1, Churn(50 * 300.0, 4, percent), 0).lifetimes
-    cached = {(lifetime.workload, lifetime.series) for lifetime in lifetimes}
-    back = len(lifetimes) - len({workload for workload, _ in cached})
+    source = trace(bursts(5000, 50))
+    lifetimes = churned(source, 1, Churn(50 * 300.0, 4, percent), 0).lifetimes
+    series = {(lifetime.workload, lifetime.series) for lifetime in lifetimes}
+    back = len(lifetimes) - len({workload for workload, _ in series})
     assert back / (len(lifetimes) - 4) == pytest.approx(share, abs=0.06)
-    assert len(cached) == len({workload for workload, _ in cached})
+    assert len(series) == len({workload for workload, _ in series})
 
 
 def test_same_seed_same_placement() -> None:
@@ -88,7 +88,7 @@ def test_series_with_gaps_cannot_churn() -> None:
 
 def test_more_pods_than_fit() -> None:
     """Short lives in very many slots would take all memory: refused with the flags, before anything is made."""
-    inputs = trace(bursts(1000, 2))
-    check_churn(inputs, 40, Churn(3600.0, 12), seeds=2)
+    source = trace(bursts(1000, 2))
+    check_churn(source, 40, Churn(3600.0, 12), seeds=2)
     with pytest.raises(TraceError, match=r"about 204,000,000 pods .* 2,000,000 that fit; give a longer --churn-mean"):
-        check_churn(inputs, 40, Churn(6000.0, 100_000), seeds=1)
+        check_churn(source, 40, Churn(6000.0, 100_000), seeds=1)

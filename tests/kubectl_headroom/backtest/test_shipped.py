@@ -16,15 +16,15 @@ CODE = ("agent", "headroom", "crds", "kubectl_headroom")
 
 def needed() -> set[str]:
     """Every module of ours that the backtest imports, or imports by name, through others, too."""
-    cached = {name: path for package in CODE for name, path in modules(package)}
-    todo = [name for name in cached if name.startswith("kubectl_headroom.backtest")]
+    files = {name: path for package in CODE for name, path in modules(package)}
+    todo = [name for name in files if name.startswith("kubectl_headroom.backtest")]
     todo += [target.partition(":")[0] for target in (*PREDICTORS.values(), *SOURCES.values())]
     observed: set[str] = set()
     while todo:
         module = todo.pop()
         if module not in observed:
             observed.add(module)
-            todo += list(_imports(module, cached))
+            todo += list(_imports(module, files))
     return observed
 
 
@@ -41,8 +41,8 @@ def test_image_has_what_backtest_runs() -> None:
     files = {_file(module) for module in needed()}
     assert len(files) > 60
     assert files - copied == set()
-    remaining = r"agent/(collectors|reporter|standalone|tsdb|__main__|pipeline)"
-    assert not {name for name in copied if re.match(remaining, name)}
+    forbidden = r"agent/(collectors|reporter|standalone|tsdb|__main__|pipeline)"
+    assert not {name for name in copied if re.match(forbidden, name)}
 
 
 def _file(module: str) -> str:
@@ -54,11 +54,11 @@ def test_no_library_of_services_is_needed() -> None:
     """A backtest needs no library beyond those that `kubectl headroom` needs anyway; matplotlib is an extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     base = {re.split(r"[^\w-]", line)[0].lower().replace("-", "_") for line in project["dependencies"]}
-    cached = {name: path for package in CODE for name, path in modules(package)}
+    files = {name: path for package in CODE for name, path in modules(package)}
     tops = {
         name.partition(".")[0]
         for module in needed()
-        for name, _ in imported(cached[module], module=module)
+        for name, _ in imported(files[module], module=module)
         if not name.startswith(CODE)
     }
     foreign = {name for name in tops if name not in sys.stdlib_module_names}

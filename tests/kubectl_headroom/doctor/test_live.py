@@ -194,10 +194,10 @@ def test_rights_of_helm_test(ward: Ward, tmp_path: Path) -> None:
     assert not [item for item in said if "lacks the right" in item["message"]]
     eyes = Stage(ward.cluster, NAMESPACE)
     eyes.user = account
-    cached = {("create", "authorization.k8s.io", "selfsubjectaccessreviews"), ("get", "", "")}
+    allowed = {("create", "authorization.k8s.io", "selfsubjectaccessreviews"), ("get", "", "")}
 
     def requested() -> set[tuple[str, str, str]]:
-        return {(request.verb, request.group, request.resource) for request in eyes.requests()} - cached
+        return {(request.verb, request.group, request.resource) for request in eyes.requests()} - allowed
 
     rights = {(right.verb, right.group, right.resource) for right in READS}
     eventually(lambda: requested() == rights, lambda: f"{requested()} requested, of {rights}")

@@ -182,8 +182,8 @@ def authority(days: float) -> str:
 
 def labels(component: str) -> dict[str, str]:
     """Labels of the pods of a component."""
-    local = {"name": component, "version": VERSION, "part-of": "headroom"}
-    return {f"app.kubernetes.io/{key}": value for key, value in local.items()}
+    labels = {"name": component, "version": VERSION, "part-of": "headroom"}
+    return {f"app.kubernetes.io/{key}": value for key, value in labels.items()}
 
 
 def node(name: str, **more: str) -> Json:

@@ -97,13 +97,13 @@ def kopf_handler() -> Callable[..., Awaitable[Any]]:
     verbs = frozenset({"get", "list", "watch", "patch"})
     config_maps = Resource(group="", version="v1", plural="configmaps", kind="ConfigMap", namespaced=True, verbs=verbs)
     insights.webhook_resources.add(config_maps)
-    cached: Any = {
+    registered: Any = {
         "settings": kopf.OperatorSettings(),
         "memories": ResourceMemories(),
         "memobase": Memo(),
         "indices": {},
     }
-    return functools.partial(serve_admission_request, **cached, registry=registry, insights=insights)
+    return functools.partial(serve_admission_request, **registered, registry=registry, insights=insights)
 
 
 class Served:

@@ -32,9 +32,9 @@ class Listener:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                requested = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                names = requested["NodeNames"]
-                listener.fit[requested["Pod"]["metadata"]["uid"]] = frozenset(names)
+                arguments = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                names = arguments["NodeNames"]
+                listener.fit[arguments["Pod"]["metadata"]["uid"]] = frozenset(names)
                 answer = json.dumps({"NodeNames": names}).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")

@@ -123,8 +123,8 @@ def test_claims_reserve_resources() -> None:
 
 def test_admitted_pods_reserve_resources() -> None:
     there = cluster(node(), node("m"), node("elsewhere"))
-    requested = pod("way", requests={"cpu": "3"}, ports=[{"containerPort": 1, "hostPort": 80}])
-    request = ClusterCache(LoadRules(), {NAME: CapacityScheduling()}).read(requested)
+    pending = pod("way", requests={"cpu": "3"}, ports=[{"containerPort": 1, "hostPort": 80}])
+    request = ClusterCache(LoadRules(), {NAME: CapacityScheduling()}).read(pending)
     there.reserve(request, ["n", "m"], 0)
     other = pod(requests={"cpu": "2"}, priority=100)
     assert [misfit(other, there, name) for name in ("n", "m", "elsewhere")] == [CPU, CPU, None]
@@ -249,10 +249,10 @@ def _exists(key: str) -> Json:
 )
 def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
     there = cluster(node(), pod("there", "n", ports=[{"containerPort": 1, **used}]))
-    requested = pod(ports=[{"containerPort": 1, **wanted}])
-    assert misfit(requested, there) == (None if fits else PORTS_TAKEN)
-    assert misfit(requested, there, without=["there"]) is None
-    assert unresolvable(requested, there) is None
+    pending = pod(ports=[{"containerPort": 1, **wanted}])
+    assert misfit(pending, there) == (None if fits else PORTS_TAKEN)
+    assert misfit(pending, there, without=["there"]) is None
+    assert unresolvable(pending, there) is None
 
 
 @pytest.mark.parametrize(

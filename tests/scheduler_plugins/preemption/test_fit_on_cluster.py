@@ -57,8 +57,8 @@ class Pool:
 
     def evaluate(self, pod: Json) -> Mapping[str, str | None]:
         spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
-        requested = QuotaPod.from_json({**pod, "spec": spec, "status": {}})
-        fitting = FitModel(requested, self.model, self.model.nominations(time.time()))
+        quota_pod = QuotaPod.from_json({**pod, "spec": spec, "status": {}})
+        fitting = FitModel(quota_pod, self.model, self.model.nominations(time.time()))
         assert not fitting.unmodelled
         for node in self.model.nodes:
             assert not fitting.unresolvable(node) or fitting.misfit(node, frozenset())

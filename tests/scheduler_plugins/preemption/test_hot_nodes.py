@@ -70,8 +70,8 @@ class Site:
 
     def decide(self, item: Json, held: Hold | None = None) -> Decision | Undecided:
         self.put(item)
-        requested = self.cluster.pods[item["metadata"]["uid"]]
-        return self.evaluator(as_requested(requested), NOW, None if held is None else [held.node], held)
+        quota_pod = self.cluster.pods[item["metadata"]["uid"]]
+        return self.evaluator(as_requested(quota_pod), NOW, None if held is None else [held.node], held)
 
     def decision(self, item: Json, held: Hold | None = None) -> tuple[Decision, Hold]:
         result = self.decide(item, held)
@@ -101,9 +101,9 @@ class Site:
 )
 def test_hot_by_borrowers(share: float, other_load: float, victim_count: int, arguments: dict[str, object]) -> None:
     site = Site(share, "n1", other_load=other_load, **arguments)
-    requested = pod("wants", "b")
-    assert not site.passes(requested)
-    result, hold = site.decision(requested)
+    pending = pod("wants", "b")
+    assert not site.passes(pending)
+    result, hold = site.decision(pending)
     by_prod = "prod_usage_thresholds" in arguments  # which counts only pods that exist, whatever is measured
     assert by_prod or len(result.victims) == victim_count
     for victim in result.victims:
@@ -138,11 +138,11 @@ def test_decision_is_repeatable(gone: int) -> None:
     for uid in left:
         site.cluster.delete_pod(uid)
         site.cache.delete_pod(uid)
-    requested = pod("wants", "b", hold=hold)
+    pending = pod("wants", "b", hold=hold)
     if gone == 2:
-        assert "fits it without" in site.why_not(requested, hold)
+        assert "fits it without" in site.why_not(pending, hold)
     else:
-        assert set(site.decision(requested, hold)[1].victims) == set(hold.victims) - left
+        assert set(site.decision(pending, hold)[1].victims) == set(hold.victims) - left
 
 
 def test_freed_usage_is_not_counted_twice() -> None:
@@ -165,7 +165,7 @@ def test_pod_with_thousands_of_terms_is_undecided() -> None:
 
 def test_inter_pod_constraints_prevent_evictions() -> None:
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
-    requested = pod("wants", "b", affinity=affinity)
+    pending = pod("wants", "b", affinity=affinity)
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "2 Insufficient cpu."}
-    requested["status"] = {"conditions": [refused]}
-    assert Site(0.6, "n1").why_not(requested) == "only kube-scheduler can place it: it has required podAntiAffinity"
+    pending["status"] = {"conditions": [refused]}
+    assert Site(0.6, "n1").why_not(pending) == "only kube-scheduler can place it: it has required podAntiAffinity"

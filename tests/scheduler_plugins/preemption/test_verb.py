@@ -51,9 +51,9 @@ def test_proposal_is_checked(
     key: str, gpus: int, priority: int, proposed: list[str], answered: list[str] | None
 ) -> None:
     world = over_min()
-    inputs = {"gpu": Victims(tuple(proposed)), "other": NO_VICTIMS}
+    victims = {"gpu": Victims(tuple(proposed)), "other": NO_VICTIMS}
     expected = {} if answered is None else {"gpu": Victims(tuple(answered))}
-    assert preempt(world, world.wait(key, gpus, priority), inputs) == expected
+    assert preempt(world, world.wait(key, gpus, priority), victims) == expected
 
 
 def test_insufficient_quota_drops_node() -> None:

@@ -26,10 +26,10 @@ class Requests:
 
 @asynccontextmanager
 async def answering(pages: Mapping[str, Answer], tls: ssl.SSLContext | None = None) -> AsyncIterator[Requests]:
-    requested = Requests()
+    record = Requests()
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        requested.requests.append((request.path, dict(request.query), dict(request.headers)))
+        record.requests.append((request.path, dict(request.query), dict(request.headers)))
         page = pages.get(request.path)
         if page is None:
             return web.Response(status=404, text="404 page not found")
@@ -43,8 +43,8 @@ async def answering(pages: Mapping[str, Answer], tls: ssl.SSLContext | None = No
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-    requested.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
+    record.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        yield requested
+        yield record
     finally:
         await runner.cleanup()

@@ -22,8 +22,8 @@ def vector(**values: object) -> Json:
 
 async def fetch(answers: dict[str, Json], **settings: Any) -> tuple[Answer, list[str]]:  # noqa: ANN401
     def page(request: web.Request) -> Json:
-        requested = request.query["query"]
-        return next((made for start, made in answers.items() if requested.startswith(start)), vector())
+        text = request.query["query"]
+        return next((made for start, made in answers.items() if text.startswith(start)), vector())
 
     async with answering({"/api/v1/query": page}) as server:
         made = MetricProvider(**settings)

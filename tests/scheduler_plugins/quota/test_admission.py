@@ -129,9 +129,9 @@ def test_quota_lowered_below_used() -> None:
 
 def test_own_charge_does_not_count() -> None:
     cluster = _cluster(A, B)
-    requested = pod("p", "a", _gpus(6))
-    cluster.ledger.admit(QuotaPod.from_json(requested))
-    assert _over(cluster, requested) is None
+    pending = pod("p", "a", _gpus(6))
+    cluster.ledger.admit(QuotaPod.from_json(pending))
+    assert _over(cluster, pending) is None
     assert _sentence(cluster, pod("other", "a", _gpus(1))) == (
         f"ElasticQuota a/q: {GPU} used 6 + requested 1 > max 6 (min 4, sum of min 10)"
     )
@@ -189,8 +189,8 @@ def test_counted_once_over_charge_hold_and_nomination() -> None:
 
 def test_hold_lifetime() -> None:
     cluster = _cluster(A, B, pod("x", "a", _gpus(4), node="n1"), pod("c", "a", _gpus(2), hold=Hold("n1", NOW + 60)))
-    requested = pod("p", "a", _gpus(1))
-    assert [bool(_over(cluster, requested, now)) for now in (0, 59, 60, 30)] == [True, True, False, True]
+    pending = pod("p", "a", _gpus(1))
+    assert [bool(_over(cluster, pending, now)) for now in (0, 59, 60, 30)] == [True, True, False, True]
 
 
 def test_claims_replace_terminating_victims() -> None:
@@ -295,16 +295,16 @@ def test_sums_match_claims(seed: int) -> None:
     lot = random.Random(seed)  # noqa: S311 - a repeatable test
     cluster = _cluster(*_crowd(lot))
     for _ in range(8):
-        requested = lot.choice([*cluster.pods.values(), QuotaPod.from_json(pod("new", "a", priority=5))])
+        candidate = lot.choice([*cluster.pods.values(), QuotaPod.from_json(pod("new", "a", priority=5))])
         nominations = cluster.nominations(NOW)
-        local, total = demands(requested, cluster.ledger, nominations)
-        right = _demands(requested, cluster.ledger, list(nominations))
+        local, total = demands(candidate, cluster.ledger, nominations)
+        right = _demands(candidate, cluster.ledger, list(nominations))
         assert local == right[0]  # the comparison includes which scalars are named
         assert all(total.get(name, 0) == right[1].get(name, 0) for name in {*total, *right[1]})
-        assert not any(terminating_charge(requested, cluster.ledger, nominations))
-        if not requested.node:
-            cluster.ledger.admit(requested)
+        assert not any(terminating_charge(candidate, cluster.ledger, nominations))
+        if not candidate.node:
+            cluster.ledger.admit(candidate)
         if lot.random() < 0.3:
-            cluster.delete_pod(requested.uid)
+            cluster.delete_pod(candidate.uid)
         if lot.random() < 0.3:
-            cluster.unreserve(requested.uid)
+            cluster.unreserve(candidate.uid)

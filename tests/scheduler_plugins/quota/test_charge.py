@@ -110,7 +110,7 @@ BULK: Final[Json] = {
 
 
 def waiting(bulk: Json, **metadata: Any) -> Json:  # noqa: ANN401 - JSON
-    requested = {"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}, "ports": [{"hostPort": 80}]}
+    container = {"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}, "ports": [{"hostPort": 80}]}
     named: Json = {"name": "p", "namespace": "a", "uid": "u", "resourceVersion": "7", "annotations": {SECONDS: "60"}}
     named["ownerReferences"] = [{"kind": "Job", "name": "j", "controller": True}]
     image = {"image": "i"} if bulk else {}
@@ -118,8 +118,8 @@ def waiting(bulk: Json, **metadata: Any) -> Json:  # noqa: ANN401 - JSON
         "schedulerName": "ours",
         "nodeSelector": {"zone": "x"},
         "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
-        "initContainers": [{"name": "init", **requested, "restartPolicy": "Always", **bulk}],
-        "containers": [{"name": "main", **image, **requested, **bulk}],
+        "initContainers": [{"name": "init", **container, "restartPolicy": "Always", **bulk}],
+        "containers": [{"name": "main", **image, **container, **bulk}],
     }
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     return {"metadata": {**named, **metadata}, "spec": spec, "status": {"conditions": [refused]}}

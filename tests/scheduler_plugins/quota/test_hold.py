@@ -14,7 +14,7 @@ from tests.scheduler_plugins.quota.things import pod
 
 
 def _read(text: Any) -> Hold | None:  # noqa: ANN401 - any value
-    vouching = {"type": names.CONDITION_RESOURCES_RESERVED, "status": "True", "message": text}
+    vouching = {"type": names.CONDITION_RESERVED, "status": "True", "message": text}
     annotated = {"annotations": {names.ANNOTATION_RECLAIM_HOLD: text}}
     return Hold.of_pod({"metadata": annotated, "status": {"conditions": [vouching]}})
 

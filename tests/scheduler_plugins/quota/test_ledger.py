@@ -166,10 +166,10 @@ def test_ledger_equals_recount(seed: int) -> None:
             tentative.pop(uid, None)
             cluster.delete_pod(uid)
         elif what < 0.7 and uid in pods and not pods[uid]["spec"].get("nodeName"):
-            requested = QuotaPod.from_json(pods[uid])
-            if requested.live:
-                tentative[uid] = requested
-                cluster.ledger.admit(requested)
+            quota_pod = QuotaPod.from_json(pods[uid])
+            if quota_pod.live:
+                tentative[uid] = quota_pod
+                cluster.ledger.admit(quota_pod)
         elif what < 0.75:
             tentative.pop(uid, None)
             cluster.unreserve(uid)

@@ -99,9 +99,9 @@ def _some(world: World, number: int) -> None:
     if what < 0.15:
         _create(world, number)
     elif what < 0.5 and pending:
-        requested = lot.choice(pending)
-        if not world.admits(requested) and lot.random() < 0.3:
-            world.refuse(requested)
+        candidate = lot.choice(pending)
+        if not world.admits(candidate) and lot.random() < 0.3:
+            world.refuse(candidate)
     elif what < 0.62 and in_flight:
         world.bind(lot.choice(in_flight))
     elif what < 0.72 and in_flight:
@@ -145,22 +145,22 @@ def test_nothing_stays_charged(seed: int) -> None:
 
 
 def _fits(world: World, uid: str) -> bool:
-    requested = QuotaPod.from_json(world.pods[uid])
-    if requested.namespace not in QUOTAS:
+    candidate = QuotaPod.from_json(world.pods[uid])
+    if candidate.namespace not in QUOTAS:
         return True
     used = _used(world.bound())
     remaining = [entry for entry in map(QuotaPod.from_json, world.pods.values()) if entry.uid != uid and not entry.node]
     claimants = [item for item in remaining if item.nominated in NODES]
-    local, combined = requested.charge, requested.charge
+    local, combined = candidate.charge, candidate.charge
     for claimant in claimants:
         least = amounts_of(QUOTAS[claimant.namespace]["spec"]["min"]) if claimant.namespace in QUOTAS else None
-        if claimant.namespace == requested.namespace:
-            if claimant.priority >= requested.priority:
+        if claimant.namespace == candidate.namespace:
+            if claimant.priority >= candidate.priority:
                 local, combined = plus(local, claimant.charge), plus(combined, claimant.charge)
         elif least is not None and not _over(used.get(claimant.namespace, NOTHING), least):
             combined = plus(combined, claimant.charge)
-    most = amounts_of(QUOTAS[requested.namespace]["spec"]["max"])
-    mine = used.get(requested.namespace, NOTHING)
+    most = amounts_of(QUOTAS[candidate.namespace]["spec"]["max"])
+    mine = used.get(candidate.namespace, NOTHING)
     if any(mine.get(name, 0) + amount > most.get(name, UNLIMITED) for name, amount in local.items()):
         return False
     total = plus(used.get("a", NOTHING), used.get("b", NOTHING))

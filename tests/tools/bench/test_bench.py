@@ -140,6 +140,6 @@ def test_each_pod_is_large_and_its_own(kind: str) -> None:
 def _largest(value: Any) -> list[Any]:  # noqa: ANN401 - JSON
     if not isinstance(value, dict | list):
         return []
-    local = list(value.items()) if isinstance(value, Mapping) else value
+    items = list(value.items()) if isinstance(value, Mapping) else value
     inside = [_largest(entry) for entry in (value.values() if isinstance(value, Mapping) else value)]
-    return max([local, *inside], key=len)
+    return max([items, *inside], key=len)

@@ -73,8 +73,8 @@ def test_failed_start_keeps_logs(runtime: Path, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("tools.devcluster.cluster.cache_directory", lambda: tmp_path)
     with pytest.raises(DevClusterError, match=r"etcd ended with(?s:.)*/proc/none"):
         cluster.start()
-    stored = Path(said[-1].rpartition(" ")[2])
-    assert "/proc/none" in (stored / "etcd.log").read_text()
+    log = Path(said[-1].rpartition(" ")[2])
+    assert "/proc/none" in (log / "etcd.log").read_text()
     assert list((runtime / "headroom").iterdir()) == []
 
 

@@ -165,8 +165,8 @@ def test_never_more_than_formula_says(
     conditions: list[Json],
     policy: str,
 ) -> None:
-    local = None if mid_usage is None else (mid_usage, "1Gi")
-    metric = report(usage=(usage, "24Gi"), reclaimable=reclaimable, mid=local, conditions=conditions)
+    mid_class = None if mid_usage is None else (mid_usage, "1Gi")
+    metric = report(usage=(usage, "24Gi"), reclaimable=reclaimable, mid=mid_class, conditions=conditions)
     inputs = node_inputs(None, metric, *(mid(f"m{n}", cpu) for n, cpu in enumerate(allocated)), midPolicy=policy)
     result, matches = calculate(inputs), seen(inputs, *(mid(f"d{n}", cpu) for n, cpu in enumerate(left)))
     if matches is not None:

@@ -95,7 +95,7 @@ def test_little_is_written_again() -> None:
     assert len(changed - SUMS) == 1
 
 
-def test_checkpoint_needs_no_more_after_many_hours() -> None:
+def test_checkpoint_size_is_constant() -> None:
     node = LongRun()
     node.trainer.resize_windows(7.0)
     sizes: list[tuple[int, int]] = []

@@ -286,7 +286,7 @@ def _somebody_elses(path: Path) -> None:
         (_somebody_elses, "database of something else"),
     ],
 )
-def test_what_is_no_database_is_left_as_it_is(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:
+def test_foreign_file_is_not_changed(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:
     path = tmp_path / "agent.db"
     make(path)
     before = path.read_bytes() if path.is_file() else None

@@ -89,7 +89,7 @@ def test_gap_is_never_quieter_than_quiet(
 
 @pytest.mark.parametrize("policy", WINDOWED, ids=lambda policy: policy.model or "default")
 @given(made=_nodes())
-def test_gap_without_peak_never_sells_more(
+def test_gap_without_peak_never_publishes_more(
     policy: PredictPolicy, made: tuple[FloatArray, BoolArray, list[PodRef], Terms]
 ) -> None:
     """Where all highest values were measured, the gap publishes at most the true amount."""
@@ -139,7 +139,7 @@ def test_unknown_facts_never_sell_more(
 @pytest.mark.parametrize("model", sorted(PREDICTORS.keys() - {"max", "nsigma-v1", "percentile"}))
 @pytest.mark.parametrize("rounds", [2, 8])
 @pytest.mark.parametrize("hidden", ["idle", NODE])
-def test_rise_counts_beside_a_gap(model: str, rounds: int, hidden: str) -> None:
+def test_rise_counts_next_to_a_gap(model: str, rounds: int, hidden: str) -> None:
     """A pod that has just risen is expected to go on, whether or not the node, or an idle pod, can be measured."""
     reclaimed = []
     for gone in ((), (hidden, SYS)):  # the system's usage is known while all usage is

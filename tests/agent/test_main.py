@@ -111,7 +111,7 @@ def test_command_decides_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert capsys.readouterr().err == "headroom-agent: there is no database at /x\n"
 
 
-def test_what_keeps_it_from_starting_is_one_line_with_the_way_out(tmp_path: Path, recorded: Make) -> None:
+def test_start_error_is_one_line_with_the_way_out(tmp_path: Path, recorded: Make) -> None:
     """A root without /proc, then without cgroups, a port in use, and no login to a cluster."""
     live, none = recorded("v2-cgroupfs").live, tmp_path / "none"
     (tmp_path / "half/proc").mkdir(parents=True)

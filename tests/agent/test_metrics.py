@@ -25,7 +25,7 @@ def test_table_in_the_docs_has_every_metric_with_type_and_labels() -> None:
     assert all(name.startswith("headroom_agent_") for name in exported)
 
 
-def test_what_was_detected_is_looked_up_when_it_is_shown() -> None:
+def test_detected_facts_are_read_at_the_scrape() -> None:
     metrics, facts = Metrics(), {"cgroup": "v2", "driver": "none"}
     metrics.detected.source = lambda: facts
     for driver in ("none", "systemd"):

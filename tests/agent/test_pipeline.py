@@ -57,7 +57,7 @@ def _count(pipeline: Pipeline, name: str, **labels: str) -> float:
     return pipeline._metrics.registry.get_sample_value(f"headroom_agent_{name}", labels) or 0.0
 
 
-def test_tick_stores_samples_and_what_is_derived_with_one_time(make: Make) -> None:
+def test_tick_stores_samples_and_derived_ones_with_one_time(make: Make) -> None:
     pipeline = make()
     pipeline.run_once(START)
     for entity in (NODE, SYS):
@@ -139,7 +139,7 @@ def test_value_that_is_no_number_is_a_gap_and_the_rest_of_the_tick_is_kept(make:
     assert len(pipeline.store.window(CPU, SYS, 0, START)) == 0
 
 
-def test_what_was_learned_before_a_stop_is_known_after_the_start(make: Make) -> None:
+def test_history_survives_a_restart(make: Make) -> None:
     pipeline = make()
     for number in range(100):
         pipeline.run_once(START + number)
@@ -151,9 +151,7 @@ def test_what_was_learned_before_a_stop_is_known_after_the_start(make: Make) -> 
     assert again.training.trainer.trained_until == trainer.trained_until
 
 
-def test_training_begins_anew_after_a_bad_checkpoint(
-    tmp_path: Path, make: Make, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_training_restarts_after_a_bad_checkpoint(tmp_path: Path, make: Make, caplog: pytest.LogCaptureFixture) -> None:
     with Tsdb.open(tmp_path / "t.db") as store:
         store.save_checkpoints({"training/roster": b"garbage"}, START)
     pipeline = make()

@@ -18,7 +18,7 @@ def restored(before: PodMetadataStore) -> PodMetadataStore:
     return after
 
 
-def test_what_a_pod_requested_outlives_it_and_a_restart() -> None:
+def test_requests_of_a_pod_outlive_it_and_a_restart() -> None:
     before = PodMetadataStore("worker-1")
     spare = pod("spare", band=PriorityBand.BATCH)
     before.update(START, [pod("web", 250, band=PriorityBand.NONE, limits={"cpu": 500}), spare])
@@ -119,7 +119,7 @@ def test_learning_saves_them() -> None:
 
 
 @pytest.mark.parametrize("jump", [7200.0, -7200.0, -START, 400 * 86400.0])
-def test_set_clock_forgets_nobody(jump: float) -> None:
+def test_set_clock_forgets_no_pod(jump: float) -> None:
     """A clock that is set, by hours, a year or to 1970, and set right again makes no name be forgotten."""
     with Tsdb.in_memory() as store:
         learning, now = CheckpointedTrainer(store, TrainSettings(interval_seconds=1.0)), START

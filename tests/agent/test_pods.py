@@ -28,7 +28,7 @@ def read(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = N
     return pod_ref(pod)
 
 
-def test_pod_is_reduced_to_what_the_agent_needs() -> None:
+def test_pod_is_reduced_for_the_agent() -> None:
     assert read() == CART
 
 
@@ -62,7 +62,7 @@ def test_mid_request_makes_mid() -> None:
         ({}, {"containers": [{"resources": {"requests": {"cpu": "lots"}}}]}, "lots"),
     ],
 )
-def test_what_is_wrong_with_a_pod_is_named(metadata: dict[str, Any], spec: dict[str, Any], named: str) -> None:
+def test_errors_of_a_pod_are_named(metadata: dict[str, Any], spec: dict[str, Any], named: str) -> None:
     with pytest.raises(ValueError, match=named):
         read(metadata, spec)
 

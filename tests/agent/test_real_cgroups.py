@@ -244,7 +244,7 @@ def test_real_quota_throttles(busy_pod: BusyPod) -> None:
     assert 0 < share <= 1
 
 
-def test_capture_of_this_machine_shows_what_the_process_used(busy_pod: BusyPod, tmp_path: Path) -> None:
+def test_capture_of_this_machine_shows_usage_of_the_process(busy_pod: BusyPod, tmp_path: Path) -> None:
     _go(busy_pod)
     target, moments = tmp_path / "capture.tar", []
 

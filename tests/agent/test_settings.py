@@ -91,7 +91,7 @@ def test_standalone_keeps_its_data_where_a_persons_programs_do(
 
 
 @pytest.mark.parametrize("arguments", [["--collect-interval", "-1s"], ["--collect-interval=-1s"]])
-def test_negative_value_is_refused_with_what_is_allowed(arguments: list[str]) -> None:
+def test_negative_value_is_refused_with_the_range(arguments: list[str]) -> None:
     with pytest.raises(WrongSetting, match=r"--collect-interval .* must be between 50ms and 1h, got: '-1s'"):
         load(arguments, NO_ENVIRONMENT)
 
@@ -128,7 +128,7 @@ def test_wrong_variable_is_named_like_its_flag(name: str) -> None:
         load([], {**NO_ENVIRONMENT, name: "maybe so"})
 
 
-def test_misspelled_variable_is_named_and_what_kubernetes_makes_of_a_service_is_not() -> None:
+def test_misspelled_variable_is_named_and_service_variables_are_not() -> None:
     environment = {
         "HEADROOM_AGENT_COLECT_INTERVAL": "2s",
         "HEADROOM_AGENT_PORT": "tcp://10.0.0.7:9316",

@@ -96,7 +96,7 @@ def test_disk_that_is_back_has_all_samples_and_nothing_is_learned_twice(disk: Di
     assert _stored(disk.path) == [START + number for number in range(300 + round(RETRY_SECONDS) + 15)]
 
 
-def test_absent_disk_is_asked_every_ten_seconds(disk: Disk) -> None:
+def test_absent_disk_is_retried_every_ten_seconds(disk: Disk) -> None:
     agent = Agent(disk)
     attempts = []
 

@@ -324,7 +324,7 @@ def test_services_stay_apart(package: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*ALLOWED, *API, *DO_IO])
-def test_table_names_what_there_is(name: str) -> None:
+def test_table_names_all_parts(name: str) -> None:
     """Each name of the tables is a module or a package: a rule about nothing holds whatever is written."""
     path = ROOT / name.replace(".", "/")
     assert path.is_dir() or path.with_suffix(".py").is_file()

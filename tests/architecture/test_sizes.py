@@ -36,7 +36,7 @@ def test_functions_are_small(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_names_say_what_it_is(package: str) -> None:
+def test_module_names_are_specific(package: str) -> None:
     """No module is named util, helper, common or misc."""
     vague = [str(path.relative_to(ROOT)) for _, path in modules(package) if path.stem in VAGUE]
     assert not vague, "\n".join(vague)

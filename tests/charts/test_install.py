@@ -64,7 +64,7 @@ def test_edits_survive(installed: Cluster) -> None:
 
 
 @pytest.mark.long
-def test_classes_that_preempt_are_told(installed: Cluster) -> None:
+def test_classes_that_preempt_are_reported(installed: Cluster) -> None:
     old = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -79,7 +79,7 @@ def test_classes_that_preempt_are_told(installed: Cluster) -> None:
 
 
 @pytest.mark.long
-def test_missing_definition_is_told(installed: Cluster) -> None:
+def test_missing_definition_is_reported(installed: Cluster) -> None:
     """An upgrade of a release from before there were quotas reports that their CRD is not there, and what to do."""
     flags = ("upgrade", "headroom", str(CHART), "-n", NAMESPACE, *SETTINGS)
     warning = "This cluster does not know ElasticQuotas yet"

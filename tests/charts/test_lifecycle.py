@@ -74,7 +74,7 @@ def test_rights_last_as_long_as_work(helm: Helm, name: str, hook: str, worker: s
 
 
 @pytest.mark.helm
-def test_hook_says_what_values_say(helm: Helm) -> None:
+def test_hook_follows_the_values(helm: Helm) -> None:
     """Each value of `uninstall` is a flag of the program, and a right that goes with it."""
     chart = render(helm, "configMap.name=mine", "scheduler.name=placer")
     assert _asked(chart) == Options(

@@ -102,7 +102,7 @@ def test_extender_listens_where_it_is_scraped(helm: Helm, value: str) -> None:
     assert "--listen=127.0.0.1:9820" in args
 
 
-def test_what_is_switched_off_is_not_scraped(helm: Helm) -> None:
+def test_disabled_parts_are_not_scraped(helm: Helm) -> None:
     chart = render(helm, "prometheus.serviceMonitor=true", "scheduler.enabled=false")
     monitors = {entry["metadata"]["name"] for entry in chart.of_kind("ServiceMonitor")}
     assert monitors == {"headroom-agent", "headroom-manager"}

@@ -53,7 +53,7 @@ def test_containers_hold_no_privilege(chart: Rendered) -> None:
             assert {"readinessProbe", "livenessProbe"} <= set(container), owner["metadata"]["name"]
 
 
-def test_pods_are_nobody(chart: Rendered) -> None:
+def test_pods_have_no_identity(chart: Rendered) -> None:
     """Every pod runs as uid 65532 under the runtime's seccomp profile and shares nothing with the node."""
     for owner, pod in chart.pods():
         security = pod["securityContext"]

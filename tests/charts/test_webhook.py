@@ -30,7 +30,7 @@ def may(chart: Rendered) -> set[tuple[str, str, str, str]]:
     return {pod for pod in granted if pod[1] in {"secrets", "validatingwebhookconfigurations"}}
 
 
-def test_only_our_config_is_asked_about(helm: Helm) -> None:
+def test_only_our_config_is_reviewed(helm: Helm) -> None:
     """API servers send writes to the one ConfigMap for review, wait 5 s at most, and go on without an answer."""
     result = hook(render(helm))
     (rule,) = result["rules"]

@@ -135,13 +135,13 @@ def test_nothing_else_is_refused(problems: str) -> None:
         ("configMap.name=headroom-dashboard-cluster", "one of this chart's dashboards"),
     ],
 )
-def test_what_cannot_work_is_refused(helm: Helm, setting: str, problem: str) -> None:
+def test_impossible_values_are_refused(helm: Helm, setting: str, problem: str) -> None:
     with pytest.raises(CommandError, match=problem):
         render(helm, setting)
 
 
 @pytest.mark.parametrize("name", removed_values())
-def test_removed_value_names_what_to_use(helm: Helm, name: str) -> None:
+def test_removed_value_names_its_replacement(helm: Helm, name: str) -> None:
     """A removed value is refused by a sentence, but not its empty default in a copy of an older values.yaml."""
     path, _, content = name.partition("=")
     with pytest.raises(CommandError, match=re.escape(removed_values()[name])):

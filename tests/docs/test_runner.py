@@ -122,7 +122,7 @@ def test_output_belongs_to_its_section() -> None:
 
 
 @pytest.mark.parametrize("text", ["```sh twice\ntrue\n```\n", "```sh\ntrue\n"])
-def test_odd_blocks_are_refused(text: str) -> None:
+def test_malformed_blocks_are_refused(text: str) -> None:
     """An info string that is not understood, and a block without an end, are errors, not passed over."""
     with pytest.raises(PageError, match="line 1"):
         list(blocks(text))

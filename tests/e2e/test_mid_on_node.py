@@ -201,7 +201,7 @@ def test_floor_survives_kubelet_restart(empty: MidNode) -> None:
         assert "capacity: 500" in _event(node, f"OutOf{MID_CPU}", name)
 
 
-def test_prod_gets_its_room_back(empty: MidNode) -> None:
+def test_prod_reclaims_its_resources(empty: MidNode) -> None:
     """A Prod pod lands on a node full of Mid pods; as its predicted peak grows, Mid pods are evicted within budgets."""
     node, stage = empty, Stage(empty.cluster)
     stage.configure(_strategy())

@@ -119,7 +119,7 @@ ERRORS: Final = {
 
 @pytest.mark.parametrize("verb", CHECKS)
 @fuzz(data=st.data(), mode=st.sampled_from(Mode))
-def test_answer_is_about_what_was_sent_or_an_error(verb: str, data: st.DataObject, mode: Mode) -> None:
+def test_reply_matches_the_request_or_is_an_error(verb: str, data: st.DataObject, mode: Mode) -> None:
     texts = damaged(*map(json.dumps, REQUESTS[verb])).map(lambda text: text.encode("utf-8", "surrogatepass"))
     body = data.draw(objects(*REQUESTS[verb]).map(as_body) | texts | st.binary(max_size=40))
     status, said = send(mode, verb, body)

@@ -227,7 +227,7 @@ PARSERS: Final = {
 
 @pytest.mark.parametrize("name", PARSERS)
 @fuzz(data=st.data())
-def test_answers_are_sound_and_refusals_name_what_is_wrong(name: str, data: st.DataObject) -> None:
+def test_replies_are_valid_and_rejections_name_the_error(name: str, data: st.DataObject) -> None:
     inputs, parse, refusal, named, sound = PARSERS[name]
     value: Json = data.draw(inputs)
     result = answer_or_refusal(lambda: parse(value), refusal, named)

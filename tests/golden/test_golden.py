@@ -34,7 +34,7 @@ def test_every_vector_has_its_answer(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", sorted(REGRESSION.glob("*.json")), ids=lambda file: file.stem)
-def test_answers_stay_what_they_are(file: Path) -> None:
+def test_recorded_results_are_stable(file: Path) -> None:
     """Inputs without a peer's result give the results that were checked when they were recorded."""
     report = run_file(file)
     assert [

@@ -76,7 +76,7 @@ def test_no_times(text: str) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["..", ".", "a/../../b", "a?b", "a#b", "%2e%2e", "a\nb", ""])
-def test_names_lead_nowhere_else(line: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_do_not_escape_the_path(line: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A name becomes a part of a path: one that would lead to another path is refused, exit code 2."""
     with pytest.raises(SystemExit) as ended:
         arguments.parser().parse_args([word.format(name) for word in line.split()])
@@ -168,7 +168,7 @@ def test_no_api_server(command: list[str], nobody_there: str, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("given", [["--interval", "-1s"], ["--interval=-1s"]])
-def test_negative_value_is_told(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_negative_value_is_reported(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A negative value is reported as such, with and without an equals sign."""
     with pytest.raises(SystemExit) as ended:
         main(["top", "--watch", *given])
@@ -202,7 +202,7 @@ def test_no_library_is_loaded_in_vain(modules: str, libraries: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("output", ["table", "json"])
-def test_nobody_reads(output: str) -> None:
+def test_unread_output(output: str) -> None:
     """A closed standard output is no error; one on a full disk is, in one line."""
     words = [sys.executable, "-m", "kubectl_headroom", "version", "-o", output]
     closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *words], check=False, stderr=subprocess.PIPE, text=True)

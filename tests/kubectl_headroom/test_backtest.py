@@ -58,7 +58,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 
     return said.err
 
 
-def test_table_has_the_oracle_beside(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_has_the_oracle(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The table has the traces, a row for the default policy and one for the oracle, and the columns' meaning."""
     out = run(capsys, "--trace", folder, "--machines", "2", "--seed", "3")
     rows = [line.split() for line in out.splitlines() if line.startswith("cpu")]
@@ -197,7 +197,7 @@ def test_long_work_shows_a_bar() -> None:
     assert pipe.getvalue() == ""
 
 
-def test_picture_is_drawn_beside(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plot_is_drawn_too(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "plot.svg"
     assert "default" in run(capsys, "--trace", folder, "--plot", file)
     assert file.read_text().startswith("<?xml")

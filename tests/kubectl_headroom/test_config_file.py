@@ -259,7 +259,7 @@ async def test_own_layers_of_nodes_stay(capsys: pytest.CaptureFixture[str]) -> N
         ("{", None, "new.json compared with the defaults in force: ConfigMap headroom-system/slo-"),
     ],
 )
-async def test_compared_with_what_is_in_force(
+async def test_diff_compares_with_the_config_in_force(
     text: str | None, last_good: str | None, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The file is compared with the config in force, which may differ from the ConfigMap."""

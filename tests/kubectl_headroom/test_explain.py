@@ -69,12 +69,12 @@ def test_expired_report_shows_its_numbers() -> None:
         (["midPolicy=design", "midCPUThresholdPercent=0"], "CPU: Mid is 0m because threshold is 0"),
     ],
 )
-def test_zero_of_other_policies_says_why(settings: list[str], says: str) -> None:
+def test_zero_of_other_policies_has_a_reason(settings: list[str], says: str) -> None:
     """A zero of any policy names the operand that it comes from."""
     assert says in findings(explained("web-1", *settings))
 
 
-def test_reclaimable_zero_says_why() -> None:
+def test_reclaimable_zero_has_a_reason() -> None:
     """Where the agent reports Reclaimable 0, the prediction and the requests are shown."""
     metric = named("nodeMetrics", "web-1")
     metric["status"]["prodReclaimableMetric"]["resource"]["resources"]["cpu"] = "0"
@@ -99,7 +99,7 @@ def test_bad_config_without_good_one() -> None:
     assert any(note.endswith("the defaults are in force until it is mended") for note in findings(explanation))
 
 
-def test_zero_says_why() -> None:
+def test_zero_has_a_reason() -> None:
     """A node without reclaimable resources says so, with the setting that would change it."""
     metric = named("nodeMetrics", "web-1")
     del metric["status"]["prodReclaimableMetric"]
@@ -109,25 +109,25 @@ def test_zero_says_why() -> None:
     assert "CPU: Mid is 0m because nothing is reclaimable and midUnallocatedPercent is 0" in notes
 
 
-def test_cold_prediction_says_why() -> None:
+def test_cold_prediction_has_a_reason() -> None:
     """A prediction that is not ready shows the agent's sentence about the missing part."""
     metric = named("nodeMetrics", "web-1")
     metric["status"]["conditions"][1] |= {"status": "False", "reason": "CollectingHistory", "message": "wait a day"}
     assert "prediction: wait a day" in findings(explained("web-1", node_metric=metric))
 
 
-def test_waiting_increase_says_why() -> None:
+def test_waiting_increase_has_a_reason() -> None:
     """A Node with less than the calculated amount is explained by `midIncreaseHoldSeconds`."""
     assert any("held 120s" in note for note in findings(explained("web-1")))
 
 
-def test_overdue_decrease_says_why() -> None:
+def test_overdue_decrease_has_a_reason() -> None:
     """A Node with more than the calculated amount points at the manager."""
     notes = findings(explained("web-1", config='{"enable": true}'))
     assert any("the manager's log" in note for note in notes)
 
 
-def test_missing_report_says_why() -> None:
+def test_missing_report_has_a_reason() -> None:
     """A node without a NodeMetric says that there was no report, and which object to check."""
     assert any("no NodeMetric report yet" in note for note in findings(explained("web-3")))
 

@@ -49,7 +49,7 @@ def test_mode_on_evicts() -> None:
     assert deficits(SHORT, "midEviction.mode=off") == ["deficit: midEviction.mode is off, so no Mid pod is evicted"]
 
 
-def test_unproven_deficit_evicts_nobody() -> None:
+def test_unproven_deficit_evicts_no_pod() -> None:
     """A deficit from a missing report or from disabled colocation evicts no pod."""
     assert deficits("enable=false") == ["deficit: this node publishes nothing, so no Mid pod is evicted"]
     assert deficits(SHORT, "mode=shadow") == ["deficit: mode is shadow, so no Mid pod is evicted"]

@@ -85,7 +85,7 @@ def test_resources_go_when_disabled() -> None:
     assert any("it is taken away within seconds" in note for note in findings(result))
 
 
-def test_desired_keeps_what_runs() -> None:
+def test_desired_covers_running_pods() -> None:
     """The desired amount is at least the requests of running Mid pods, even with colocation disabled."""
     result = explained("web-1", config='{"enable": false}')
     assert desired(result.result, result.facts.strategy) == {Resource.CPU: 3000, Resource.MEMORY: 4 * 2**30}
@@ -108,7 +108,7 @@ def test_excluded_node_is_left_alone() -> None:
     assert not explained("web-1").excluded
 
 
-def test_no_manager_is_said() -> None:
+def test_no_manager_is_reported() -> None:
     """Without a holder of the Lease no change reaches the Node, and that is the first line."""
     late, free = Lease("m-1", 95.0, 15.0), Lease("", 3.0, 1.0)
     assert "no manager writes now (its Lease was renewed 1m35s ago)" in findings(explained("web-1", lease=late))[0]
@@ -116,7 +116,7 @@ def test_no_manager_is_said() -> None:
     assert not any("no manager" in note for note in findings(explained("web-1", lease=Lease("m-1", 2.0, 15.0))))
 
 
-def test_other_model_is_said() -> None:
+def test_other_model_is_reported() -> None:
     """An agent that predicts with another model than the strategy states is reported."""
     config = '{"enable": true, "nodePredictPolicy": {"model": "sum-max"}}'
     assert any(

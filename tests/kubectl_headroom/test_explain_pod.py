@@ -105,7 +105,7 @@ DISABLED = "Colocation is disabled for this node: set enable to true to publish 
         ),
     ],
 )
-async def test_mid_pod_that_no_node_has_room_for(
+async def test_mid_pod_that_fits_no_node(
     capsys: pytest.CaptureFixture[str], conditions: dict[str, tuple[str, str]], expected: str
 ) -> None:
     """A pending Mid pod without a node that publishes Mid says why, right after kube-scheduler's message."""
@@ -115,7 +115,7 @@ async def test_mid_pod_that_no_node_has_room_for(
     assert out[2] == f"- {expected}"
 
 
-async def test_mid_pod_that_waits_for_room(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_mid_pod_pending_for_resources(capsys: pytest.CaptureFixture[str]) -> None:
     """Where nodes publish Mid resources, a pending Mid pod shows their number, and where the amounts are."""
     api = _waiting_mid(n1=("ColocationDisabled", DISABLED))
     for name, published in (("n4", "500"), ("n5", "0")):
@@ -182,7 +182,7 @@ async def test_gated_pod(capsys: pytest.CaptureFixture[str]) -> None:
     assert "- Scheduling gates block the pod: example.com/wait (spec.schedulingGates)." in out
 
 
-async def test_pod_that_nobody_has_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_pod_without_scheduling_condition(capsys: pytest.CaptureFixture[str]) -> None:
     """A pending pod without a condition of its scheduler asks the reader to check that scheduler."""
     silent = gpus("b", "b3", 1)
     silent["status"] = {"phase": "Pending"}
@@ -258,7 +258,7 @@ def test_states(changes: Json, state: State) -> None:
     assert PodSnapshot(changes, NOW).state is state
 
 
-def test_history_as_far_as_told() -> None:
+def test_history_as_far_as_requested() -> None:
     """Ten cold pods are named at most: of a pod that is not among them nothing is known unless all are named."""
     search = recording.named("pods", "search")
     metric = recording.named("nodeMetrics", "web-1")

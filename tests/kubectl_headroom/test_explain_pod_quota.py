@@ -74,7 +74,7 @@ async def test_refusal_is_the_extenders(capsys: pytest.CaptureFixture[str]) -> N
     assert (node["refusals"][0]["plugin"], node["refusals"][0]["reason"]) == ("CapacityScheduling", refusal)
 
 
-async def test_room_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_pod_fits_without_eviction(capsys: pytest.CaptureFixture[str]) -> None:
     """A pod that quotas admit and that fits needs no victim."""
     await explain_pod(cluster(*story(), machine("n2", 4), quota("c", {GPU: 4})), "b", "b2")
     text = "\n".join(_lines(capsys))
@@ -117,7 +117,7 @@ def _waiting(**changes: object) -> Json:
         ),
     ],
 )
-async def test_obstacles_are_told(pod: Json, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_obstacles_are_reported(pod: Json, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Where the rules would evict but the extender will not, it says why."""
     await explain_pod(cluster(*story()[:-1], pod), "b", "b2")
     (line,) = [line for line in _lines(capsys) if line.startswith("- But no pod is evicted now: ")]
@@ -136,7 +136,7 @@ async def test_settings_are_obstacles(capsys: pytest.CaptureFixture[str]) -> Non
     assert "the scheduler's profile does not list CapacityScheduling" in capsys.readouterr().out
 
 
-async def test_claims_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_claims_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """Pods with reservations or nominations are listed with their claims."""
     holder, nominated = gpus("b", "holds", 1), gpus("b", "named", 1)
     hold = Hold("n1", NOW + 60, ("uid-a-a3",))

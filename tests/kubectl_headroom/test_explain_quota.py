@@ -73,7 +73,7 @@ async def test_quota_that_is_passed_over(capsys: pytest.CaptureFixture[str]) -> 
     assert "kubectl delete eq young -n a" in out
 
 
-async def test_what_is_wrong_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_findings_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """Findings of `quota verify` about the quota or all together are shown; those about others are not."""
     other = quota("b", {GPU: 1}, {GPU: 0})
     await _explain(cluster(machine("n1", 1), quota("a", {GPU: 4}, used={GPU: "3"}), other), "a", "qa")

@@ -108,7 +108,7 @@ def _verbs(cluster: Cluster) -> set[str]:
     return {entry["verb"] for entry in audited(cluster, '"kubectl-headroom"', NODE)}
 
 
-def test_acting_as_somebody(live: Cluster) -> None:
+def test_impersonation(live: Cluster) -> None:
     """--as is evaluated as that user: one without rights is refused by name, one in a group with all rights is not."""
     refused = run(live, "top", "--as", "jane")
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
@@ -176,7 +176,7 @@ def _status(stage: Stage) -> Json:
     return result
 
 
-def test_commands_say_what_extender_does(stage: Stage) -> None:
+def test_commands_agree_with_the_extender(stage: Stage) -> None:
     """The table has the pods' sums, the refusal is that of the pod's event, and the written status is verified."""
     cluster, (extender,) = stage.cluster, stage.extenders
     stage.place(stage.pod("second", TEAM, cpu="2"))

@@ -75,7 +75,7 @@ async def test_max_follows_profile(tmp_path: Path, capsys: pytest.CaptureFixture
         assert (memory["max"], memory["pending"]) == (most, "1Gi")
 
 
-async def test_who_waits(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_pending_pods(capsys: pytest.CaptureFixture[str]) -> None:
     """Pods wait that are not bound, not on their way out and not gated."""
     gone, gated = gpus("c", "gone", 2), gpus("c", "gated", 4, schedulingGates=[{"name": "x"}])
     gone["metadata"]["deletionTimestamp"] = "2025-01-01T00:00:00Z"
@@ -84,7 +84,7 @@ async def test_who_waits(capsys: pytest.CaptureFixture[str]) -> None:
     assert (result["pendingPods"], result["resources"][0]["pending"]) == (1, "1")
 
 
-async def test_younger_quota_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_younger_quota_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """Of two quotas in a namespace the older is shown, and the other is named."""
     await run(cluster(quota("c", {GPU: 1}, name="new", created=-5), quota("c", {GPU: 2}, name="old", created=-50)))
     out = capsys.readouterr().out
@@ -92,7 +92,7 @@ async def test_younger_quota_is_told(capsys: pytest.CaptureFixture[str]) -> None
     assert "- ElasticQuota c/new is not in force: c/old is older, and a namespace has one." in out
 
 
-async def test_unreadable_quota_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_unreadable_quota_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """A quota that cannot be understood is named, and the others are shown."""
     await run(cluster(quota("c", {GPU: 1}), quota("d", {GPU: "many"})))
     out = capsys.readouterr().out
@@ -139,7 +139,7 @@ _AMOUNTS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=
 
 
 @given(_AMOUNTS)
-def test_lent_is_what_was_borrowed(pairs: list[tuple[int, int]]) -> None:
+def test_lent_equals_borrowed(pairs: list[tuple[int, int]]) -> None:
     """Together quotas lend the borrowed amount, or all spare; none lends more than its spare."""
     quotas = [Quota(str(row), str(row), "q", 0, {"x": least}, {}) for row, (least, _) in enumerate(pairs)]
     used = {str(row): {"x": amount} for row, (_, amount) in enumerate(pairs)}

@@ -110,7 +110,7 @@ async def test_each_check(objects: list[Json], finding: str, text: str, capsys: 
     assert code == (FAILED if finding.startswith("wrong") else 0)
 
 
-async def test_odd_status_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_odd_status_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """A status that is no amount is wrong, not a crash."""
     _, result = await _verified(cluster(machine("n1", 10), quota("a", {GPU: 1}, used={GPU: "lots"})), capsys)
     assert result["wrong status a/qa"].startswith("status.used cannot be read: ")

@@ -20,7 +20,7 @@ class Refusing(kube.ApiServer):
 
 
 @pytest.mark.parametrize("read", [live.node_metrics, lambda api: live.node_metric(api, "any")])
-async def test_missing_kind_says_install(read: Callable[[kube.ApiServer], Awaitable[object]]) -> None:
+async def test_missing_kind_recommends_install(read: Callable[[kube.ApiServer], Awaitable[object]]) -> None:
     """A cluster that does not know NodeMetrics is distinguished from a node without one: Headroom is not installed."""
     with pytest.raises(CommandError, match="does not know NodeMetrics, so Headroom is not installed") as raised:
         await read(Refusing(404, "", "404 page not found"))
@@ -46,7 +46,7 @@ async def test_first_failure_wins() -> None:
         await live.together(live.objects(api, "/a"), live.node_metric(api, "b"))
 
 
-def test_rejected_login_says_so() -> None:
+def test_rejected_login_is_reported() -> None:
     """A login that the server does not accept names the flags that choose another."""
     assert "--context" in live._refused(kube.ApiError(401, "Unauthorized", "Unauthorized"))
     assert live._refused(kube.ApiError(403, "Forbidden", "x is forbidden")).startswith("x is forbidden. Ask")

@@ -99,7 +99,7 @@ async def test_own_clock_changes_nothing(
     assert said[1:] == said[:1] * 3
 
 
-async def test_server_is_asked_for_its_time() -> None:
+async def test_server_time_is_requested() -> None:
     """Without an earlier request the server's time is requested; a denied request has it, too."""
     api = Dated(NOW)
     clock = await live.server_time(cast("ApiServer", api))

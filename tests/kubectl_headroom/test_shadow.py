@@ -105,7 +105,7 @@ async def test_selector_chooses_nodes(api: ApiServer, capsys: pytest.CaptureFixt
     assert "all 3" in capsys.readouterr().out
 
 
-async def test_nobody_in_shadow_mode(
+async def test_no_node_in_shadow_mode(
     api: ApiServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where no node is in shadow mode, it says how to get one there; a program gets an empty list."""

@@ -225,7 +225,7 @@ def test_templates_are_pods(tmp_path: Path) -> None:
         ("kind: Pod\nspec: {containers: {}}", "Pod unnamed has no spec.containers"),
     ],
 )
-def test_bad_file_is_told(tmp_path: Path, text: str, says: str) -> None:
+def test_bad_file_is_reported(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "pod.yaml"
     path.write_text(text)
     with pytest.raises(CommandError, match=says.replace(".", r"\.")) as caught:
@@ -233,13 +233,13 @@ def test_bad_file_is_told(tmp_path: Path, text: str, says: str) -> None:
     assert caught.value.exit_code == USAGE
 
 
-async def test_bad_amount_is_told(tmp_path: Path) -> None:
+async def test_bad_amount_is_reported(tmp_path: Path) -> None:
     bad = {"kind": "Pod", **pod("bad", {"cpu": "many"})}
     with pytest.raises(CommandError, match="Pod default/bad cannot be understood"):
         await _run(_cluster(), str(_write(tmp_path, bad)))
 
 
-def test_names_and_files_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_and_files_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plain").write_text("")
     assert [pod_file.is_file(entry) for entry in ("-", "plain", "./x", "x.yaml", "x.json")] == [True] * 5
@@ -276,7 +276,7 @@ async def test_pod_itself_is_not_charged(capsys: pytest.CaptureFixture[str]) -> 
     assert [node["passes"] for node in simulated["nodes"]] == [True, True, True]
 
 
-async def test_missing_kind_is_told(written: str, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_missing_kind_is_reported(written: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A cluster that does not know quotas has none, and the output says which CRD is missing."""
     objects = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}]\n")
     objects.fails["LIST /apis/scheduling.x-k8s.io"] = ApiError(404, "NotFound", "no such kind")

@@ -153,7 +153,7 @@ def test_node_or_selector() -> None:
         ("Job/backup-29384756", {}, "Job backup-29384756"),
     ],
 )
-def test_workload_is_what_rolls_out(owner: str, labels: Mapping[str, str], name: str) -> None:
+def test_workload_is_the_rollout_object(owner: str, labels: Mapping[str, str], name: str) -> None:
     """A pod is shown with the object that a person made, for any controller between them."""
     kind, _, of = owner.partition("/")
     owners = [{"kind": kind, "name": of, "controller": True}]

@@ -140,7 +140,7 @@ def test_hostile_texts_are_shown(capsys: pytest.CaptureFixture[str], monkeypatch
 @pytest.mark.parametrize(
     "words", [["top", "nodes", HOSTILE], [HOSTILE], ["explain", "node", "web-1", "--set", HOSTILE]]
 )
-def test_names_from_elsewhere_are_refused_on_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_names_are_refused_on_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Words of the command line may come from a cluster, by a pipe: an error quotes them, and no more."""
     with pytest.raises(SystemExit):
         sys.exit(main(words))

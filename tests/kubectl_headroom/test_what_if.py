@@ -100,7 +100,7 @@ def test_every_fault_is_named() -> None:
     assert "midPolicy" in str(refused.value)
 
 
-def test_other_case_is_said() -> None:
+def test_other_case_is_reported() -> None:
     result = explained("web-1", "midunallocatedpercent=20")
     assert result.result.calculated.cpu == 5200
     assert any(
@@ -125,7 +125,7 @@ def test_config_and_settings_together() -> None:
     assert result.what_if.words == "--config new.json --set midUnallocatedPercent=0"
 
 
-def test_refused_config_says_why(tmp_path: Path) -> None:
+def test_refused_config_has_a_reason(tmp_path: Path) -> None:
     path = tmp_path / "new.json"
     path.write_text('{"enabl": true, "degradeTimeMinutes": 0}')
     with pytest.raises(CommandError) as refused:

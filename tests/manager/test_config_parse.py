@@ -53,14 +53,14 @@ def test_absent_text_means_defaults(text: str | None) -> None:
         ),
     ],
 )
-def test_unusable_text_is_one_error_that_says_where(text: str, message: str) -> None:
+def test_unusable_text_is_one_error_with_its_place(text: str, message: str) -> None:
     parsed = parse_config(text)
     assert parsed.config is None
     assert len(parsed.errors) == 1
     assert str(parsed.errors[0]).startswith(message)
 
 
-def test_all_errors_are_named_with_path_value_and_what_is_allowed() -> None:
+def test_all_errors_have_path_value_and_range() -> None:
     assert _errors(
         {
             "enable": "true",
@@ -120,7 +120,7 @@ def test_repeated_name_is_refused() -> None:
     assert [str(error) for error in parsed.errors] == ["enable: given twice in the same object: remove one"]
 
 
-def test_null_keeps_what_applies() -> None:
+def test_null_keeps_the_present_value() -> None:
     assert parse_config('{"enable": null, "nodeConfigs": null}').config == ColocationConfig()
 
 

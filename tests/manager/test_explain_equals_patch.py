@@ -106,7 +106,7 @@ PODS = st.tuples(PROD, MID).map(list) | st.lists(PROD | MID, max_size=1)
 
 
 @given(NODES, st.none() | OWN | FOREIGN, PODS, STRATEGIES, STRATEGIES)
-def test_explain_says_what_is_patched(
+def test_explain_agrees_with_the_patch(
     the_node: Json, metric: Json | None, pods: list[Json], cluster_part: Json, entry: Json
 ) -> None:
     world = World()

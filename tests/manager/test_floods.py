@@ -113,7 +113,7 @@ def test_many_unreadable_numbers_are_few_sentences() -> None:
     assert len(cached.problems) == 20
 
 
-async def test_flapping_reports_are_told_now_and_then() -> None:
+async def test_flapping_reports_are_reported_rarely() -> None:
     """Reports that change each second cause a few events and writes, and the last state is recorded."""
     world = World()
     world.has_node(node())
@@ -136,7 +136,7 @@ async def test_flapping_reports_are_told_now_and_then() -> None:
     assert (published["status"], world.run.context.node_state("n1").state_of(ReportedState).degraded) == ("True", "")
 
 
-async def test_flapping_annotation_is_told_now_and_then() -> None:
+async def test_flapping_annotation_is_reported_rarely() -> None:
     world = World()
     for second in range(200):
         world.steady.now += 1.0

@@ -87,7 +87,7 @@ def test_sums_stay_countable() -> None:
         ({"phase": "Failed", **STARTED, "reason": "OutOfkubernetes.io/mid-cpu"}, False),
     ],
 )
-def test_only_admitted_mid_pods_hold_what_they_request(status: Json, counts: bool) -> None:  # noqa: FBT001 - a row
+def test_only_admitted_mid_pods_hold_their_requests(status: Json, counts: bool) -> None:  # noqa: FBT001 - a row
     """A pod that only names the node, as any user's pod may, raises nothing: no kubelet has admitted it."""
     result = node_inputs(node(), report(), {**mid_pod("m"), "status": status}, mid_pod("unbound", on=""))
     assert result.mid_requests == (Amounts(3000, 2 * GIB) if counts else Amounts())

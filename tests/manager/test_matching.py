@@ -102,7 +102,7 @@ class Counted:
 
 
 @given(st.lists(st.one_of(st.none(), SELECTORS), max_size=6), st.dictionaries(KEYS, VALUES))
-def test_index_has_what_selectors_match(selectors: list[dict[str, Any] | None], labels: dict[str, str]) -> None:
+def test_index_agrees_with_selectors(selectors: list[dict[str, Any] | None], labels: dict[str, str]) -> None:
     entries = [{"nodeSelector": selector} if selector is not None else {} for selector in selectors]
     config = _config({"nodeConfigs": entries})
     wanted = tuple(i for i, e in enumerate(config.node_configs or ()) if matches(e.node_selector, labels))
@@ -179,7 +179,7 @@ def test_live_nodes_that_match_two() -> None:
 
 
 @given(CONFIGS, CONFIGS, st.lists(st.tuples(LABELS, ANNOTATIONS), max_size=5))
-def test_groups_are_what_each_node_has(
+def test_groups_match_each_node(
     before: dict[str, Any], after: dict[str, Any], nodes: list[tuple[dict[str, str], dict[str, str]]]
 ) -> None:
     old, new = _config(before), _config(after)

@@ -57,7 +57,7 @@ def test_health_is_200_or_503_with_words(server: MetricsServer, progress: Progre
     assert _get(server, "/")[0] == 404
 
 
-def test_readiness_names_what_is_missing(server: MetricsServer, progress: Progress) -> None:
+def test_readiness_names_the_missing_part(server: MetricsServer, progress: Progress) -> None:
     """A manager is ready once it has read everything, leader or not; until then the page names the missing part."""
     progress.problem = "The API server cannot be reached"
     progress.pods.problem = "Forbidden"

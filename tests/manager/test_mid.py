@@ -191,7 +191,7 @@ EMPTY = "0 because nothing is reclaimable and midUnallocatedPercent is 0"
         ),
     ],
 )
-def test_mid_and_what_limits_it(inputs: NodeInputs, amounts: Amounts, term: str, note: str) -> None:
+def test_mid_and_its_limits(inputs: NodeInputs, amounts: Amounts, term: str, note: str) -> None:
     result = calculate(inputs)
     assert (result.outcome, result.term(term, CPU).note) == (amounts, note)
 
@@ -244,7 +244,7 @@ def test_when_nothing_may_be_published(inputs: NodeInputs, reason: str | None, l
     assert result.notes == ((result.degraded.message,) if result.degraded else ())
 
 
-def test_expired_report_says_its_age() -> None:
+def test_expired_report_shows_its_age() -> None:
     assert calculate(of(report(age=901))).outcome == Degraded(
         "ReportExpired",
         "the NodeMetric's report is 15m old, more than degradeTimeMinutes (15) allows: check the agent on this node",

@@ -109,7 +109,7 @@ def test_more_load_never_publishes_more(case: Json, what: str, more: int) -> Non
 
 
 @given(CASES, *[st.integers(-300, 300)] * 3)
-def test_odd_percentages_stay_in_bounds(case: Json, threshold: int, unallocated: int, static: int) -> None:
+def test_extreme_percentages_stay_in_bounds(case: Json, threshold: int, unallocated: int, static: int) -> None:
     """Percentages beyond validation still publish at least zero and at most the capacity."""
     result = _calculated({**case, "threshold": threshold, "unallocated": unallocated, "static": static})
     assert 0 <= result.cpu <= case["allocatable"] * 1000

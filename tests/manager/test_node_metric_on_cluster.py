@@ -302,7 +302,7 @@ def _in_force() -> list[Json]:
 
 
 @pytest.mark.long
-async def test_what_the_parser_accepts_is_accepted(cluster: Cluster) -> None:
+async def test_accepted_text_is_admitted(cluster: Cluster) -> None:
     bodies = _in_force()
     assert len(bodies) > TRIES / 4  # a text with one wrong part is not in force
     definition = yaml.safe_load((Path(crds.__file__).parent / "node_metric.yaml").read_text())

@@ -84,7 +84,7 @@ def test_later_layers_win() -> None:
 
 
 @pytest.mark.parametrize("cluster", [{}, {"enable": False}])
-def test_entry_or_annotation_enables_what_the_cluster_leaves_off(cluster: dict[str, object]) -> None:
+def test_entry_or_annotation_enables_colocation(cluster: dict[str, object]) -> None:
     entry = _config(**cluster, nodeConfigs=[{"nodeSelector": {"matchLabels": {"p": "x"}}, "enable": True}])
     assert effective_strategy(entry, {"p": "x"}).strategy.enable is True
     assert effective_strategy(entry, {"p": "y"}).strategy.enable is False

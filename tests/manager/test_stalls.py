@@ -182,7 +182,7 @@ def test_lost_turns_come_back_within_degrade_time() -> None:
     _live(DEGRADE_SECONDS / 2, lose).expect_done()
 
 
-def test_silent_nodes_are_looked_at_again() -> None:
+def test_silent_nodes_are_reconciled_again() -> None:
     """Nodes whose agent never reported are reconciled within each half of the degrade time, some at a time."""
     loop, looked = Loop(), list[tuple[float, str]]()
 

@@ -109,7 +109,7 @@ def test_killed_leader_is_replaced(stage: Stage, nodes: list[str], replicas: tup
 
 
 @pytest.mark.long
-def test_frozen_leader_writes_no_more(stage: Stage, nodes: list[str], replicas: tuple[Manager, Manager]) -> None:
+def test_frozen_leader_stops_writing(stage: Stage, nodes: list[str], replicas: tuple[Manager, Manager]) -> None:
     leader, standby = replicas
     with load(stage, nodes):
         eventually(_wrote(stage, leader, datetime.now(UTC)), "the leader writes")

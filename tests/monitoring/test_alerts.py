@@ -29,7 +29,7 @@ def test_every_alert_has_a_case() -> None:
     assert set(CASES) == set(BY_NAME)
 
 
-def test_alerts_ask_for_what_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alerts_query_exported_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every metric and label of every alert is exported by a service, and so are those of the cases."""
     metrics = exported(monkeypatch)
     wrong = [f"{name}: {gap}" for name, rule in BY_NAME.items() for gap in missing(rule["expr"], metrics)]
@@ -129,7 +129,7 @@ def test_metrics_and_labels_are_read(expression: str, expected: list[tuple[str, 
     assert needs(expression) == [Need(name, frozenset(labels.split())) for name, labels in expected]
 
 
-def test_what_is_missing_is_told() -> None:
+def test_missing_parts_are_reported() -> None:
     metrics = {"a": frozenset({"node"}), "b": frozenset[str]()}
     assert missing("max by (node) (a) - sum(b)", metrics) == []
     assert missing('sum by (node) (a{pod="x"})', metrics) == ["a has no label pod"]

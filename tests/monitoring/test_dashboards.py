@@ -22,7 +22,7 @@ QUERIES: Final = [
 ]
 
 
-def test_queries_ask_for_what_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_use_exported_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every metric and label of every query, and of every variable, is exported by a service."""
     metrics = exported(monkeypatch)
     wrong = [f"{where}: {gap}" for where, query in QUERIES for gap in missing(query, metrics)]

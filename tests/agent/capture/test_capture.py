@@ -124,7 +124,7 @@ def test_unreadable_file_is_listed_and_the_rest_recorded(recorded: Make, tmp_pat
     assert (folder / "t000/proc/stat").exists()
 
 
-def test_command_says_how_it_goes(
+def test_command_reports_progress(
     recorded: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each instant is reported as it comes; the agent's own variables name the host; a file of its own is made."""

@@ -213,7 +213,7 @@ def test_uids_are_restored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("inodes", "gap"), [((7, 8), ["recreated"]), ((7, 7), [])])
-def test_recorded_numbers_decide_whatever_counters_do(inodes: tuple[int, int], gap: list[str], made: Made) -> None:
+def test_recorded_numbers_decide_for_any_counters(inodes: tuple[int, int], gap: list[str], made: Made) -> None:
     for name, inode in zip(("t000", "t001"), inodes, strict=True):
         line = f"{inode}\t/sys/fs/cgroup/kubepods/pod{A}\n"
         (made.folder / name / "cgroups.tsv").write_text(f"half\n{line}")

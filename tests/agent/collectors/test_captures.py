@@ -59,7 +59,7 @@ def test_cpu_agrees_with_capture(kind: str, recorded: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_memory_of_the_node_with_page_cache_is_what_is_not_free(kind: str, recorded: Make) -> None:
+def test_memory_of_the_node_with_page_cache_is_total_minus_free(kind: str, recorded: Make) -> None:
     machine = recorded(kind)
     collected = _collect(resolve(["node"], machine.machine()), machine)
     meminfo = (machine.live / "proc/meminfo").read_text()

@@ -35,7 +35,7 @@ def test_version_2_has_usage_and_throttling_in_one_file() -> None:
 @pytest.mark.parametrize(
     "number", ["-1", "+1", "1_0", "1.5", "0x1", "1e3", "٣", "9" * 20, str(1 << 64), "1" * 5000, ""]
 )
-def test_what_no_kernel_writes_is_no_number(number: str) -> None:
+def test_impossible_kernel_text_is_no_number(number: str) -> None:
     with pytest.raises(Malformed):
         cgroup_files.cpu_usage_nanoseconds(number, 1)
     with pytest.raises(Malformed):

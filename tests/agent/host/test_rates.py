@@ -47,14 +47,14 @@ def test_impossible_rate_is_gap() -> None:
     assert _twice((0, 0.0, 1), (1000, 1.0, 1), highest=999) is Gap.IMPLAUSIBLE
 
 
-def test_reading_that_was_a_gap_is_what_the_next_is_compared_with() -> None:
+def test_reading_after_a_gap_is_the_next_base() -> None:
     rates = Rates()
     for value, at in ((100, 1.0), (10, 2.0)):
         rates.rate("k", value, at)
     assert rates.rate("k", 30, 3.0) == 20
 
 
-def test_forgotten_counter_begins_anew() -> None:
+def test_forgotten_counter_starts_over() -> None:
     rates = Rates()
     rates.rate("a", 1, 1.0)
     rates.rate("b", 1, 1.0)

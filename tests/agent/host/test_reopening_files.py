@@ -6,7 +6,7 @@ import pytest
 from agent.host.reopening_files import ReopeningFile, Unreadable
 
 
-def test_content_is_read_anew(tmp_path: Path) -> None:
+def test_content_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "cpu.stat"
     path.write_text("1")
     held = ReopeningFile(path)

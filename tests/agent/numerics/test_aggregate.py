@@ -70,7 +70,7 @@ def test_cold_below_half_window(span: float, window: float, cold: bool) -> None:
 
 
 @pytest.mark.parametrize(("value", "whole"), [(1.9996, 1999), (0.0, 0), (-1.0, 0), (NAN, 0), (math.inf, 0)])
-def test_amounts_are_cut_off_and_what_is_none_is_zero(value: float, whole: int) -> None:
+def test_amounts_are_truncated_and_missing_ones_are_zero(value: float, whole: int) -> None:
     assert aggregate.whole(value, 1000) == whole
 
 

@@ -48,7 +48,7 @@ def test_late_round_counts_its_time() -> None:
     assert history.observed[0] == 70.0
 
 
-def test_sparse_round_counts_what_was_measured() -> None:
+def test_sparse_round_counts_measured_values() -> None:
     history = days_of(1, 1.0)
     history.learn(ROWS, np.ones(2), START + 60.0, np.full(2, 10.0))
     assert history.observed[0] == 40.0

@@ -39,7 +39,7 @@ def test_coincident_below_sum() -> None:
     assert highest(result, ROWS, DAY).tolist() == [3.0, 3.0]
 
 
-def test_highest_sum_is_of_the_pods_asked_for_alone() -> None:
+def test_highest_sum_has_only_the_requested_pods() -> None:
     result = windows([[1.0, 50.0], [2.0, math.nan]])
     assert coincident_max(result, np.array([0]), DAY) == 2.0
 
@@ -143,7 +143,7 @@ def test_clock_that_jumps_a_year_and_back_loses_only_overwritten_slots() -> None
     assert covered_seconds(result, ROWS, DAY).tolist() == [900.0, 900.0]
 
 
-def test_set_back_keeps_what_was_ahead() -> None:
+def test_set_back_keeps_later_samples() -> None:
     """Slots dated ahead by less than the window were lived through: they count while the clock catches up."""
     result = windows([[1.0, 1.0], [2.0, 2.0], [9.0, 9.0]])
     result.add(ROWS, np.arange(START, START + 300.0, 60.0), np.full((2, 5), 1.0), 60.0)
@@ -166,7 +166,7 @@ def test_filled_averages_stand_in_only_where_none_is_known() -> None:
     assert result.read(ROWS[:1], result.held).tolist() == [[7.0, 7.0, 1.0, 2.0, 3.0]]
 
 
-def test_what_is_read_can_be_written_at_the_same_slot() -> None:
+def test_restored_row_accepts_the_same_slot() -> None:
     result, other = windows([[4.0, 1.0], [2.0, 3.0]]), windows([[0.0, 0.0], [0.0, 0.0]])
     held = result.held
     other.write(ROWS[::-1], held, result.read(ROWS, held))

@@ -105,7 +105,7 @@ def live(node: Node, *slots: tuple[list[PodRef], float | None, dict[str, float]]
         ([([A], None, {"a": 1.0})], None),
     ],
 )
-def test_what_was_used_is_compared_with_what_was_predicted(
+def test_usage_is_compared_with_the_prediction(
     slots: list[tuple[list[PodRef], float | None, dict[str, float]]], found: tuple[float, ...] | None
 ) -> None:
     assert score(live(Node(), *slots)) == found
@@ -150,7 +150,7 @@ def test_slot_of_3_cores_exceeds_every_prediction_of_the_24_hours_before_it_once
     assert score(node) == (288, 1, 0.5, 0.5)
 
 
-def test_prediction_of_whose_day_less_than_half_was_measured_is_not_evaluated() -> None:
+def test_prediction_of_a_day_with_few_measurements_is_not_evaluated() -> None:
     node = live(Node(), ([A], 2.0, {"a": 1.0}))
     node.slot += SLOTS_PER_DAY
     node.measure({}, 0.0)
@@ -229,7 +229,7 @@ def test_damage_is_noticed(data: bytes) -> None:
     assert accuracy.slot < 0
 
 
-def test_metrics_show_what_can_be_evaluated_alone() -> None:
+def test_metrics_show_only_evaluated_predictions() -> None:
     node, metrics = Node(), Metrics()
     hours(node, range(4), {2: 3.0})
     show_accuracy(metrics, node.accuracy)

@@ -110,7 +110,7 @@ def test_percentile_reclaims_by_koordinators_rule() -> None:
     assert predicted(node, terminating).reclaimable[CPU] == 2000 - 550
 
 
-def test_percentile_is_bounded_by_what_the_class_used_together() -> None:
+def test_percentile_is_bounded_by_the_class_peak() -> None:
     """In `max` only the peak counts."""
     pods = [pod("a", 2000), pod("gone", 4000)]
     node = used({"a": 0.5, "gone": 1.0}, *pods)
@@ -155,7 +155,7 @@ def test_model_that_fails_expects_the_whole_machine(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("answer", [math.nan, math.inf, -1.0])
-def test_answer_that_is_no_amount_is_the_whole_machine(answer: float) -> None:
+def test_non_finite_prediction_is_the_whole_machine(answer: float) -> None:
     history = cpu_history()
     history.grow(2)
     history.learn(np.array([0, 1]), np.ones(2), 0.0, np.ones(2))
@@ -201,7 +201,7 @@ def test_readiness(
         assert (result.reclaimable.get(MEMORY), result.prod_peak.get(MEMORY)) == (None, None)
 
 
-def test_rejected_policy_is_reported_beside_history_that_is_collected() -> None:
+def test_rejected_policy_and_cold_history_are_reported() -> None:
     result = predicted(used(BOTH, A, B, rounds=1), A, B, policy=PredictPolicy(model="oracle")).readiness
     assert isinstance(result, Readiness)
     assert result.reason == "CollectingHistory"

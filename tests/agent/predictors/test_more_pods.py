@@ -66,9 +66,7 @@ def test_of_one_history_more_pods_that_are_present_are_never_less(
 
 @pytest.mark.parametrize("name", sorted(MODELS.keys() - CLASS_ALONE))
 @given(made=_pods())
-def test_node_with_the_same_pods_and_others_beside_them_never_expects_less(
-    name: str, made: tuple[FloatArray, FloatArray, int]
-) -> None:
+def test_additional_pods_never_lower_the_peak_of_a_node(name: str, made: tuple[FloatArray, FloatArray, int]) -> None:
     usage, days, count = made
     assert _peak(MODELS[name], seen(usage[:count], days[:count])) <= _peak(MODELS[name], seen(usage, days))
 

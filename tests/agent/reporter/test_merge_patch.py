@@ -22,7 +22,7 @@ def applied(current: Any, patch: dict[str, Any]) -> Any:  # noqa: ANN401 - any J
 
 
 @given(OBJECTS, OBJECTS)
-def test_patch_makes_what_is_wanted(current: dict[str, Any], wanted: dict[str, Any]) -> None:
+def test_patch_yields_the_wanted_state(current: dict[str, Any], wanted: dict[str, Any]) -> None:
     assert applied(current, merge_patch(current, wanted)) == wanted
 
 
@@ -43,5 +43,5 @@ def test_only_keys_that_are_ours_are_sent_and_those_that_are_gone_removed() -> N
         ({"a": {"b": 1}}, {"a": "text"}, ["a"]),
     ],
 )
-def test_what_the_server_dropped_is_named_once(wanted: Any, answered: Any, paths: list[str]) -> None:  # noqa: ANN401
+def test_dropped_fields_are_named_once(wanted: Any, answered: Any, paths: list[str]) -> None:  # noqa: ANN401
     assert dropped_paths(wanted, answered) == paths

@@ -136,7 +136,7 @@ def test_pods_stand_by_namespace_and_name_without_ended_ones() -> None:
         ({MEMORY: GIB}, {CPU: 1}, {"prodPeak": "-/1Gi", "reclaimable": "1m/-"}),
     ],
 )
-def test_summary_has_a_dash_for_what_is_unknown(
+def test_summary_has_a_dash_for_unknown_values(
     peak: dict[str, int], reclaimable: dict[str, int], texts: dict[str, str]
 ) -> None:
     result = fast(busy(), replace(prediction(busy()), prod_peak=peak, reclaimable=reclaimable))

@@ -24,7 +24,7 @@ def crowded() -> Pressure:
     return measure_pressure(START + 300.0, store, ["b", "a", "m"], 300.0)
 
 
-def test_means_of_the_window_without_what_was_not_measured_or_has_left() -> None:
+def test_means_of_the_window_exclude_gaps_and_ended_pods() -> None:
     result = crowded()
     assert result.node == pytest.approx({("io", "some"): 0.4, ("io", "full"): 0.1})
     assert result.throttled == pytest.approx({"a": 0.424, "m": 0.01})

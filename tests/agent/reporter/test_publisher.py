@@ -25,7 +25,7 @@ def stage() -> Stage:
     return Stage()
 
 
-async def test_full_report_replaces_what_is_ours_and_nothing_else(stage: Stage) -> None:
+async def test_full_report_replaces_only_our_fields(stage: Stage) -> None:
     prediction = {"policy": {"parameters": {"windowDays": 7}}}
     conditions = [THEIRS, {"type": "Collecting", "status": "False"}, {"type": 7}, "text"]
     theirs = {"hostApplicationMetric": [{"name": "nginx"}]}
@@ -84,7 +84,7 @@ async def test_conditions_of_others_are_never_set_back(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("cpu", [1060, 940])
-async def test_change_counts_from_what_was_last_sent(stage: Stage, cpu: int) -> None:
+async def test_change_counts_from_the_last_sent_report(stage: Stage, cpu: int) -> None:
     """Small steps add up, up or down; what hardly moved is sent after the force-update interval."""
     await stage.publisher.report()
     for step, sent in ((1, 1), (2, 1), (3, 2), (0, 3)):

@@ -77,7 +77,7 @@ async def test_each_report_is_a_line_of_json_until_the_output_is_closed(display:
     assert await shown(display, output="table") == ""
 
 
-async def test_table_has_node_classes_and_pods_and_says_why_nothing_is_reclaimable(
+async def test_table_has_node_classes_pods_and_the_reason_for_zero(
     display: Display, machine: RecordedMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = Mock(wraps=display.report_builder.full)
@@ -99,9 +99,7 @@ def test_prediction_without_requests_is_not_ready(display: Display) -> None:
     assert status["prodReclaimableMetric"]["resource"]["resources"] == {"cpu": "0", "memory": "0"}
 
 
-async def test_report_that_cannot_be_made_is_an_error_once_and_else_tried_again(
-    display: Display, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_failed_report_is_logged_once_and_retried(display: Display, caplog: pytest.LogCaptureFixture) -> None:
     broken = StoreError("cannot read t.db: disk I/O error")
     display.report_builder = Mock(predict=Mock(side_effect=[broken, broken, broken, CLOSED]))
     with pytest.raises(StoreError):

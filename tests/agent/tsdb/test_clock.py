@@ -44,7 +44,7 @@ def _seconds(store: Tsdb, start: float, end: float) -> list[float]:
     return result
 
 
-def test_clock_set_back_hides_the_future_and_replaces_what_is_recorded_anew(settled: Settled) -> None:
+def test_clock_set_back_hides_the_future_and_replaces_overwritten_samples(settled: Settled) -> None:
     fill(settled.store, 300, start=START + HOUR)
     fill(settled.store, 200, start=START)
     store = settled.after(START + 200)
@@ -62,7 +62,7 @@ def test_clock_set_back_hides_the_future_and_replaces_what_is_recorded_anew(sett
     settled.store.close()
 
 
-def test_leap_forward_is_a_gap_and_what_was_before_stays(settled: Settled) -> None:
+def test_leap_forward_is_a_gap_and_earlier_samples_stay(settled: Settled) -> None:
     fill(settled.store, 200)
     fill(settled.store, 200, start=START + 5 * HOUR)
     store = settled.after(START + 5 * HOUR + 200)

@@ -53,6 +53,6 @@ def test_memory_is_kept_to_the_byte_and_cpu_to_a_tenth_of_a_millicore() -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
-def test_odd_numbers_are_refused(value: float) -> None:
+def test_malformed_numbers_are_refused(value: float) -> None:
     with pytest.raises(ValueError, match="finite"):
         codec.to_steps(np.array([1.0, value]), 1.0)

@@ -39,7 +39,7 @@ def _left(folder: Path) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_power_loss_costs_what_was_not_flushed(tmp_path: Path, seed: int) -> None:
+def test_power_loss_costs_only_unflushed_data(tmp_path: Path, seed: int) -> None:
     """Ticks and learned things from before the last flush are there after any failure; the rest has no hole."""
     chance, home, failures = random.Random(seed), tmp_path / "home", 0  # noqa: S311 - no secret
     home.mkdir()

@@ -60,7 +60,7 @@ def test_sidecars_are_added_up_once() -> None:
     assert _steps(300) < 15 * _steps(30)
 
 
-def test_only_what_is_asked_about_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_requested_fields_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller that reads CPU alone does not read thousands of other amounts, wherever a pod has them."""
     many = {"cpu": "1", **{f"a.b/{index}": "1" for index in range(1000)}}
     read: list[object] = []

@@ -27,7 +27,7 @@ async def test_pages_become_one_list(fake: Fake) -> None:
     ]
 
 
-async def test_expired_page_begins_anew(fake: Fake) -> None:
+async def test_expired_page_restarts_the_list(fake: Fake) -> None:
     """When the pages' resourceVersion has expired, the list starts again at a later one, in larger pages."""
     server, api = fake
     server.add("list", listed("7", "a", proceed="more"), refused(410, "Expired"), listed("9", "b", "c"))
@@ -168,7 +168,7 @@ async def test_overload_is_unavailable(fake: Fake, status: int, header: str | No
     assert (caught.value.status, caught.value.retry_after) == (status, after)
 
 
-async def test_nobody_listens(unused_tcp_port: int) -> None:
+async def test_connection_refused(unused_tcp_port: int) -> None:
     """A server that is not there is unavailable, in one line with its address."""
     async with ApiServer(connection(f"http://127.0.0.1:{unused_tcp_port}"), user_agent="test") as api:
         with pytest.raises(ApiUnavailable, match=f"127.0.0.1:{unused_tcp_port} cannot be reached") as caught:
@@ -301,7 +301,7 @@ async def test_guard_stops_writes(fake: Fake) -> None:
     assert guarded.connection is api.connection
 
 
-async def test_pages_are_told(fake: Fake) -> None:
+async def test_pages_are_reported(fake: Fake) -> None:
     """Each page is reported with the objects so far, and the total if the server states it; the last is complete."""
     texts: list[tuple[str, int, int | None]] = []
     server, api = fake

@@ -120,7 +120,7 @@ async def test_clock_set_back_delays_no_event(fake: Fake) -> None:
     assert [request.method for request in server.requests] == ["POST", "POST", "POST", "PATCH"]
 
 
-async def test_what_waits_is_bounded(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_queue_is_bounded(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     server, api = fake
     monkeypatch.setattr("headroom.kube.events._MOST_WAITING", 2)
     clock = Clock(START)

@@ -65,7 +65,7 @@ async def test_silent_leader_is_replaced(api: FakeApi, clock: Clock) -> None:
     assert not first.leadership.is_leader
 
 
-async def test_loss_is_told(api: FakeApi, clock: Clock) -> None:
+async def test_loss_is_reported(api: FakeApi, clock: Clock) -> None:
     """A replica is notified once when another takes its place; an outage alone notifies nothing."""
     first = Replica(api, "a", clock)
     task = asyncio.create_task(first.leadership.run())
@@ -167,7 +167,7 @@ async def test_write_ends_before_lease(api: FakeApi, clock: Clock) -> None:
         first.leadership.may_write_for()
 
 
-async def test_frozen_leader_leads_no_more(api: FakeApi, clock: Clock) -> None:
+async def test_frozen_leader_loses_leadership(api: FakeApi, clock: Clock) -> None:
     """A leader whose own clock stopped while another clock went on does not count as leader."""
     wall = Clock()
     leadership = LeaderElector(

@@ -249,7 +249,7 @@ async def test_headers_go_with_each_request() -> None:
     assert heads.getall("Impersonate-Group") == ["a", "b"]
 
 
-def test_nobody_is_no_header() -> None:
+def test_no_impersonation_sends_no_header() -> None:
     """Without a user nothing is sent; groups alone are refused, as API servers do."""
     assert acts_as(None) == ()
     with pytest.raises(LoginError, match="give --as NAME, too"):
@@ -258,7 +258,7 @@ def test_nobody_is_no_header() -> None:
         acts_as("jane\r\nX: y")
 
 
-def test_kubeconfig_names_somebody(tmp_path: Path) -> None:
+def test_kubeconfig_with_impersonation(tmp_path: Path) -> None:
     """Impersonation of a kubeconfig's user is read as by kubectl, also after a renewal."""
     said = {"as": "jane", "as-groups": ["a"], "as-uid": "7", "as-user-extra": {"example.com/team": ["x", "y"]}}
     result = connect(written(tmp_path, config(user={"token": "t", **said})))

@@ -40,7 +40,7 @@ def test_clock_that_is_set_does_not_matter() -> None:
     assert (machine.clock(), machine.clock.ahead_seconds) == (SERVER + 1, 7200)
 
 
-def test_odd_dates_change_nothing() -> None:
+def test_malformed_dates_change_nothing() -> None:
     """A response without a valid time changes nothing."""
     machine = _Machine(600)
     machine.hear()

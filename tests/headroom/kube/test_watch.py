@@ -185,7 +185,7 @@ async def test_retry_after_is_obeyed(fake: Fake, monkeypatch: pytest.MonkeyPatch
     assert [round(pause, 3) for pause in pauses] == [7 * 1.2, 1, 60 * 1.2, 300 * 1.2]
 
 
-async def test_each_state_is_said_once(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_state_is_logged_once(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
     """A reason that stays is said once, also when it follows another one; one that passes is not said at all."""
     server, api = fake
     server.add("list", *(refused(503, "", "shutting down") for _ in range(3)), refused(500, "", "starting"))
@@ -250,7 +250,7 @@ async def _pauses(monkeypatch: pytest.MonkeyPatch, server: str, count: int) -> l
     return pauses
 
 
-async def test_list_keeps_what_is_asked(fake: Fake) -> None:
+async def test_list_keeps_selected_parts(fake: Fake) -> None:
     """With `keep`, a list holds the kept parts of each object, while changes have whole objects."""
     server, api = fake
     server.add("list", listed("7", "a", proceed="more"), listed("7", "b"))

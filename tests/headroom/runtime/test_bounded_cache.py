@@ -24,7 +24,7 @@ def test_equal_questions_share_an_answer() -> None:
     assert calls == [("a", "b")]
 
 
-def test_what_is_remembered_is_bounded_by_bytes() -> None:
+def test_cache_is_bounded_by_bytes() -> None:
     """The cache stays within its bytes for any number and size of requests, and results are right."""
     memo = BoundedCache[tuple[str, str], int](len, MOST)
     for number in range(1000):
@@ -33,7 +33,7 @@ def test_what_is_remembered_is_bounded_by_bytes() -> None:
     assert memo.bytes > MOST / 2
 
 
-def test_what_was_asked_last_stays() -> None:
+def test_latest_entries_stay() -> None:
     """A repeated request stays in the cache longer than a single one."""
     calls: list[str] = []
     memo = BoundedCache[str, None](calls.append, MOST)
@@ -43,7 +43,7 @@ def test_what_was_asked_last_stays() -> None:
     assert calls.count("often") == 1
 
 
-def test_large_question_pushes_nobody_out() -> None:
+def test_large_entry_evicts_no_other() -> None:
     """A that is larger than a sixteenth of all is answered and not remembered."""
     memo = BoundedCache[str, int](len, MOST)
     memo("small")

@@ -92,7 +92,7 @@ def test_manager_survives_unfinished_headers(made: Callable[[], HttpServer], pat
         server.stop()
 
 
-async def test_unfinished_handshakes_make_room(tmp_path: Path) -> None:
+async def test_unfinished_handshakes_are_closed_first(tmp_path: Path) -> None:
     """Connections that never finish TLS are bounded, too, and do not keep clients out."""
     pki = Pki(tmp_path)
     pair = pki.server("server", ["127.0.0.1"])
@@ -117,7 +117,7 @@ async def test_unfinished_handshakes_make_room(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-async def test_answers_that_nobody_reads_are_bounded() -> None:
+async def test_unread_replies_are_bounded() -> None:
     """Clients that ask for much and do not read hold so much together; then the one that was quiet longest goes."""
     large = 8 * MIB  # more than the clients' own kernel takes for them
     limits = replace(http.OPEN, unsent_bytes=8 * large)

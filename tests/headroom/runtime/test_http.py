@@ -132,7 +132,7 @@ async def test_head_has_no_body(send: Send) -> None:
     assert b"\r\nContent-Length: 25\r\n" in answer
 
 
-async def test_continue_is_said(send: Send) -> None:
+async def test_continue_is_sent(send: Send) -> None:
     """A client that waits for leave to send its body gets it; with a body that is too large it gets 413 at once."""
     ask = b"POST /echo HTTP/1.1\r\nContent-Length: %d\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
     answer = await send(ask % 2 + b"hi")
@@ -157,7 +157,7 @@ async def test_continue_is_said(send: Send) -> None:
         (b"GET /echo HTTP/1.1\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n", 200),
     ],
 )
-async def test_odd_requests(send: Send, request_bytes: bytes, status: int) -> None:
+async def test_malformed_requests(send: Send, request_bytes: bytes, status: int) -> None:
     """A malformed or unknown request gets its status, and the connection ends."""
     assert (await send(request_bytes)).startswith(b"HTTP/1.1 %d " % status)
 
@@ -233,7 +233,7 @@ async def test_slow_pages_are_not_shown_out(site: Site) -> None:
         assert (await answer).endswith(b"slow")
 
 
-async def test_quiet_connections_make_room(site: Site) -> None:
+async def test_quiet_connections_are_closed_first(site: Site) -> None:
     """When too many are connected, the one that was quiet longest goes; the others and the new one stay."""
     async with listening(site, Limits(connections=3)) as served:
         open_ones = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(3)]
@@ -306,7 +306,7 @@ async def test_waiting_requests_are_counted(site: Site) -> None:
         assert served._shared.buffered == 0
 
 
-async def test_close_answers_what_is_under_way(site: Site) -> None:
+async def test_close_finishes_the_present_request(site: Site) -> None:
     """Closing accepts no more connections, drops idle ones, and finishes the present request."""
     served = await serve(site.pages, "127.0.0.1", 0)
     idle, idle_writer = await asyncio.open_connection("127.0.0.1", served.port)

@@ -77,7 +77,7 @@ def test_text_is_one_line() -> None:
     assert printable(HOSTILE) == r"pod \x1b[2J\nFORGED\u2028x\x85\u202e\x9b\x7f\ud800 ä 😀"
 
 
-def test_json_says_the_same() -> None:
+def test_json_has_the_same_facts() -> None:
     """JSON is escaped as JSON, so that programs read the original text."""
     text = printable_json(json.dumps({"a": HOSTILE}, indent=1, ensure_ascii=False))
     assert json.loads(text) == {"a": HOSTILE}

@@ -105,7 +105,7 @@ def test_scores_are_those_of_the_definitions(kind: str, model: str) -> None:
     assert (oracle.savings >= result.savings - 0.2).all()
 
 
-def test_result_says_what_it_is_of() -> None:
+def test_result_names_its_source() -> None:
     """Results name policy, resource, horizon, machines and seeds, the oracle before each horizon's policies."""
     plan = Plan(machines=3, seeds=(4, 5), horizons_seconds=(HOUR, 6 * HOUR), warm_up_seconds=HOUR)
     result = run(trace(bursts(200, 6)), [choice("sum-max"), choice("recent-max")], plan)
@@ -160,7 +160,7 @@ def test_progress_rises_to_one() -> None:
     assert [what for _, what in texts][:3] == ["machine-0", "machine-1", "machine-2"]
 
 
-def test_learning_is_told() -> None:
+def test_learning_is_reported() -> None:
     texts: list[tuple[float, str]] = []
     plan = Plan(3, (0,), (HOUR,), 4 * HOUR)
     run(trace(bursts(STEPS, 6)), [choice("nsigma-v1")], plan, lambda share, what: texts.append((share, what)))
@@ -179,7 +179,7 @@ def test_learning_is_told() -> None:
         (Plan(None, (0,), (HOUR,), HOUR, Churn(6000.0)), "need a number of machines"),
     ],
 )
-def test_what_cannot_be_evaluated(plan: Plan, message: str) -> None:
+def test_impossible_evaluations(plan: Plan, message: str) -> None:
     with pytest.raises(TraceError, match=message):
         run(trace(bursts(STEPS, 4)), [], plan)
 
@@ -227,7 +227,7 @@ def one_machine() -> Machine:
     return result
 
 
-def test_model_of_one_moment_is_asked_step_by_step() -> None:
+def test_model_of_one_moment_runs_step_by_step() -> None:
     """A model that cannot do arrays is found out, and says the same as one that can."""
     ours, theirs = predictions(one_machine(), [batched(SumMax()), batched(OfOneMoment())], 12, 60)
     assert theirs == pytest.approx(ours)

@@ -38,7 +38,7 @@ def test_every_horizon_has_its_row(tmp_path: Path) -> None:
     ],
     ids=["the oracle alone", "the worst", "many"],
 )
-def test_odd_results_are_drawn(results: list[Result], tmp_path: Path) -> None:
+def test_extreme_results_are_drawn(results: list[Result], tmp_path: Path) -> None:
     """Few, many, and extreme results make a picture, without a warning."""
     plot.draw(results, tmp_path / "empty.svg")
     assert (tmp_path / "empty.svg").stat().st_size > 1000
@@ -65,7 +65,7 @@ def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         plot.check(tmp_path / "plot.svg")
 
 
-def test_unwritable_file_is_said(tmp_path: Path) -> None:
+def test_unwritable_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "link.png").symlink_to(tmp_path / "gone" / "plot.png")
     with pytest.raises(plot.PlotError, match=r"link\.png cannot be written: No such file"):
         plot.draw(ONE, tmp_path / "link.png")

@@ -47,7 +47,7 @@ def test_models_are_combined() -> None:
     assert choice.name == written
 
 
-def test_default_is_what_ships() -> None:
+def test_default_is_the_shipped_policy() -> None:
     """`default` is the agent's policy to the last key, and margin and cold can be tried on it."""
     (choice,) = policies.parse(["default"])
     assert choice.policy == resolve(None).policy

@@ -37,7 +37,7 @@ def test_document_keeps_its_contract() -> None:
     }
 
 
-def test_seed_says_how_it_was_packed() -> None:
+def test_seed_records_its_packing() -> None:
     """A seed is a number, several are a list, and the real placement has none."""
     seeds = [
         document(report([result("sum-max", [1.0, 1.0], [1.0, 1.0], seeds=inputs)]))["results"][0]["seed"]
@@ -99,7 +99,7 @@ def test_beaten_policies_are_named() -> None:
     }
 
 
-def test_policy_is_told_in_a_line() -> None:
+def test_policy_is_reported_in_a_line() -> None:
     """Model, parameters, margin and cold period, for each resource where they differ."""
     models = [{"model": "sum-max"}, {"model": "diversity", "parameters": {"lambdaMin": 0.5}}, {"model": "nsigma-v1"}]
     whole = {"model": "max", "of": models, "safetyMarginPercent": 5, "coldStartPeriodSeconds": 43200}
@@ -118,7 +118,7 @@ def test_policy_is_told_in_a_line() -> None:
     )
 
 
-def test_what_a_model_chooses_is_said() -> None:
+def test_choice_of_a_model_is_reported() -> None:
     """Parameters that a model chooses by resource are not shown as if the user had named them."""
     (usual,) = policies.parse(["percentile:margin=0"])
     assert description(usual) == "percentile as usual, margin 0 %; cold for 24h"

@@ -34,7 +34,7 @@ def _imports(module: str, known: dict[str, Path]) -> Iterator[str]:
         yield from (up for up in (".".join(parts[:end]) for end in range(1, len(parts) + 1)) if up in known)
 
 
-def test_image_has_what_backtest_runs() -> None:
+def test_image_has_the_modules_of_the_backtest() -> None:
     """Every module that a backtest can import is copied into the manager's image, and of the agent little else."""
     (recipe,) = [recipe for recipe in RECIPES if recipe.name == "headroom-manager"]
     copied = {str(path.relative_to(ROOT)) for path in recipe.files(ROOT)}

@@ -128,7 +128,7 @@ def test_pods_are_where_they_were(server: Server) -> None:
     assert (memory.usage == GIB).all()
 
 
-def test_long_windows_are_asked_in_days(server: Server) -> None:
+def test_long_windows_are_queried_by_days(server: Server) -> None:
     """No query spans more than a day, 288 points; no time is requested twice or left out."""
     result = trace("prometheus", server.url, options=window(60.0))
     spans = [(float(p["start"]), float(p["end"])) for path, p, _ in server.requests if path.endswith("/query_range")]
@@ -262,7 +262,7 @@ def test_logins_are_shown(server: Server, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_wrong_answers_are_told(server: Server, answer: Answer, says: str) -> None:
+def test_wrong_answers_are_reported(server: Server, answer: Answer, says: str) -> None:
     server.override = lambda _path, _parameters: answer
     with pytest.raises(TraceError) as caught:
         trace("prometheus", server.url, options=window())
@@ -271,7 +271,7 @@ def test_wrong_answers_are_told(server: Server, answer: Answer, says: str) -> No
     assert not isinstance(caught.value, SourceUnavailableError)
 
 
-def test_nothing_is_told(server: Server) -> None:
+def test_nothing_is_reported(server: Server) -> None:
     server.homes.clear()
     with pytest.raises(TraceError) as caught:
         trace("prometheus", server.url, options=window())
@@ -279,7 +279,7 @@ def test_nothing_is_told(server: Server) -> None:
     assert "give your own with --query NAME=QUERY" in str(caught.value)
 
 
-def test_absence_is_told(server: Server) -> None:
+def test_absence_is_reported(server: Server) -> None:
     """A server that fails, or is not there, is unavailable: that is another exit code."""
     server.override = lambda _path, _parameters: (503, b"starting")
     with pytest.raises(SourceUnavailableError, match="answers 503: starting"):
@@ -289,7 +289,7 @@ def test_absence_is_told(server: Server) -> None:
         trace("prometheus", url, options=window())
 
 
-def test_slowness_is_told(server: Server) -> None:
+def test_slowness_is_reported(server: Server) -> None:
     hold = threading.Event()
 
     def slow(_path: str, _parameters: dict[str, str]) -> None:

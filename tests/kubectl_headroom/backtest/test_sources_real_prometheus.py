@@ -171,7 +171,7 @@ def test_server_limits_are_met(site: Site, monkeypatch: pytest.MonkeyPatch) -> N
         trace("prometheus", site.url, options=site.options(queries={"cpu": EXPENSIVE}))
 
 
-def test_its_refusals_are_told(site: Site) -> None:
+def test_its_refusals_are_reported(site: Site) -> None:
     """Its certificate, its login and its error for a wrong query reach the user."""
     with pytest.raises(SourceUnavailableError, match=r"its certificate is refused .*give its authority with --ca-file"):
         trace("prometheus", site.url, options=site.options(ca_file=""))

@@ -116,7 +116,7 @@ def test_increase_without_hold() -> None:
     assert decide(has(10000), Amounts(11000, 1000), EAGER, JUST_WRITTEN, NOW).writes == {}
 
 
-def test_what_runs_is_restored_at_once() -> None:
+def test_requests_of_running_pods_are_restored_at_once() -> None:
     """A kubelet that zeroed the Node's numbers: what Mid pods requested comes back at once, the rest later."""
     first = decide(has(0), Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW, Amounts(3000, 1000))
     assert (first.writes, first.requeue_at) == ({CPU: 3000}, NOW + 120)
@@ -126,7 +126,7 @@ def test_what_runs_is_restored_at_once() -> None:
     assert decide(has(0), Amounts(5000, 1000), exact, JUST_WRITTEN, NOW, Amounts(3000, 1000)).writes == {}
 
 
-def test_what_comes_back_must_hold() -> None:
+def test_increase_must_hold() -> None:
     """Removed because reports expired: the first number afterwards is an increase, from nothing."""
     gone = decide(ABSENT, None, STRATEGY, JUST_WRITTEN, NOW, expired=True)
     assert gone == Decision({}, WITHDRAWN)

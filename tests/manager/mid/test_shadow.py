@@ -62,9 +62,7 @@ RESERVED = {"node.koordinator.sh/reservation": '{"resources": {"cpu": "6"}}'}
         (node(), report(usage=("6", None)), None),
     ],
 )
-def test_free_is_what_mid_pods_could_have_had(
-    the_node: Json, metric: Json | None, free: tuple[int, int] | None
-) -> None:
+def test_free_is_the_amount_for_mid_pods(the_node: Json, metric: Json | None, free: tuple[int, int] | None) -> None:
     expected = free and Amounts(free[0] * 1000, free[1] * GI)
     assert free_for_mid(node_inputs(the_node, metric)) == expected
 
@@ -175,7 +173,7 @@ _AMOUNTS = _ODD | st.fixed_dictionaries({"cpu": st.integers(), "memory": st.text
         },
     )
 )
-def test_whatever_is_read_can_be_written(status: Json) -> None:
+def test_every_read_value_can_be_written(status: Json) -> None:
     try:
         stored = StoredAccount.of(from_json(ShadowAccount, status))
     except CodecError:

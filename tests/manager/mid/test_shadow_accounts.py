@@ -232,7 +232,7 @@ async def test_account_from_before_a_missing_right_is_not_replaced(world: Shadow
     assert world.account()["observedSeconds"] >= before + 20 * 60
 
 
-async def test_other_machine_begins_anew(world: Shadowed) -> None:
+async def test_other_machine_starts_over(world: Shadowed) -> None:
     again = node()
     again["metadata"]["uid"] = "uid-again"
     world.has_node(again)

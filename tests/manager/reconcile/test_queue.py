@@ -98,7 +98,7 @@ async def test_backlog_of_short_work_lets_others_run(queue: NodeQueue) -> None:
     assert len(handed) > 10
 
 
-async def test_one_change_wakes_one_worker() -> None:
+async def test_one_change_starts_one_worker() -> None:
     reads: list[float] = []
 
     def clock() -> float:

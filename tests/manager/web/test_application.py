@@ -130,7 +130,7 @@ def test_numbers_for_programs() -> None:
         assert len(lines["times"]) == len(lines["cpuCores"]["used"])
 
 
-def test_boxes_at_the_top_name_what_to_do_first() -> None:
+def test_boxes_at_the_top_name_the_first_action() -> None:
     empty = World()
     empty.context.progress.nodes_listed = False
     assert "warning: The numbers are not complete yet: Nodes have not been listed yet" in problems(empty)

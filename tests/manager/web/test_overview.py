@@ -38,7 +38,7 @@ def test_sums_count_nodes_that_report(world: World) -> None:
     assert ([row.name for row in result.attention], [row.name for row in result.wasteful]) == (["c", "d"], ["b"])
 
 
-def test_waste_is_what_nobody_needs(world: World) -> None:
+def test_waste_is_unneeded_and_unpublished(world: World) -> None:
     """Requested, not needed at the peak, and not published: 30 - 5 = 25 of b, 9 - 5 - 4 = 0 of a, not known of c."""
     assert [waste(world.recorder.rows[name], "cpu") for name in "abc"] == [0.0, 25.0, None]
 
@@ -75,7 +75,7 @@ def test_page_has_fifty_nodes_and_one_beyond_the_last_is_the_last(world: World) 
     assert select(rows, Query(page=99)).page == select(rows, Query()).pages == 3
 
 
-def test_what_a_query_cannot_mean_is_ignored_and_texts_are_cut() -> None:
+def test_unknown_query_values_are_ignored_and_texts_are_cut() -> None:
     malformed = {"page": "-1", "sort": "x", "state": "<b>", "range": "9y", "prediction": "", "backwards": "2"}
     assert Query.of(malformed) == Query.of({"page": "١"}) == Query()  # noqa: RUF001 - a digit elsewhere
     assert len(Query.of({"q": "x" * 10_000}).q) == 253

@@ -68,7 +68,7 @@ def test_states(the_node: Json, its_metric: Json | None, state: State) -> None:
     assert ("WarmingUp" in row.reason) is (state is State.LEARNING)
 
 
-def test_report_of_another_agent_shows_what_it_has() -> None:
+def test_report_of_another_agent_is_shown() -> None:
     row = seen(node(), report(mid=None))
     numbers = [row.number(series, "cpu") for series in (Series.USED, Series.PEAK, Series.USED_BY_PROD)]
     assert (numbers, row.warm, row.cold) == ([6.0, None, None], None, None)

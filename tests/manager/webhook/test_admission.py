@@ -53,7 +53,7 @@ FIELDS = st.sampled_from(["operation", "resource", "namespace", "name", "userInf
 
 
 @given(st.dictionaries(FIELDS, st.sampled_from(MALFORMED)))
-def test_odd_requests_are_survived(fields: Json) -> None:
+def test_malformed_requests_are_ignored(fields: Json) -> None:
     body = review()
     body["request"].update(fields)
     try:
@@ -64,7 +64,7 @@ def test_odd_requests_are_survived(fields: Json) -> None:
     assert admission.allowed(result)["response"]["uid"] == result.uid
 
 
-def test_kopf_gets_no_more() -> None:
+def test_kopf_gets_no_further_events() -> None:
     body = review(text="{}")
     body["request"]["object"]["data"]["other"] = "x" * 1000
     reduced = admission.for_kopf(admission.read(json.dumps(body).encode()))["request"]

@@ -150,7 +150,7 @@ else:
     return script
 
 
-def test_user_is_told_what_is_wrong(guarded: Guarded, tmp_path: Path) -> None:
+def test_errors_reach_the_user(guarded: Guarded, tmp_path: Path) -> None:
     guarded.store(GOOD)
     manager = guarded.manager()
     eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {manager.said()}")

@@ -131,7 +131,7 @@ def test_victims_of_holds_are_excluded() -> None:
     assert world.victims(world.wait("b/b2", 2)) == {"a/a3"}
 
 
-def test_min_applies_beside_holds() -> None:
+def test_min_applies_with_holds() -> None:
     world = World({"n1": 2, "n2": 4}, {"a": (4, 6), "b": (4, 6)})
     world.run("a/a1", "n1", 2)
     for name in ("a2", "a3"):

@@ -243,7 +243,7 @@ def test_leaving_amounts(requester: str, holder: str, victim: str, own: int, eve
     assert leave(pod("p", requester, priority=5)) == [0, 0]  # charged already
 
 
-def test_unconfirmed_pods_count_beside_usage() -> None:
+def test_unconfirmed_pods_add_to_usage() -> None:
     """Reserved pods count for their namespace and for all; the pod of the request does not."""
     cluster = _cluster(A, B, pod("x", "a", _gpus(3), node="n1"))
     unconfirmed = [QuotaPod.from_json(pod(name, "a", _gpus(2))) for name in ("d", "p")]

@@ -76,7 +76,7 @@ def test_change_builds_again(repository: Path, change: Callable[[Path], object])
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
-def test_recipe_names_what_is_copied(recipe: Recipe) -> None:
+def test_recipe_names_the_copied_files(recipe: Recipe) -> None:
     """The files that decide about a build are those that the Dockerfile copies, and the build context has them."""
     text = (ROOT / recipe.dockerfile).read_text()
     copied = {word for line in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE) for word in line.split()}

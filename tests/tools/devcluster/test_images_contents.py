@@ -148,7 +148,7 @@ def test_nothing_of_the_builder(contents: Contents) -> None:
     assert str(ROOT) not in json.dumps(config)
 
 
-def test_image_says_how_it_runs(contents: Contents) -> None:
+def test_image_config_has_the_command(contents: Contents) -> None:
     """Architecture, user and entry point are those that the chart relies on."""
     config = image_config(contents.layout)
     assert config["architecture"] in ("amd64", "arm64")

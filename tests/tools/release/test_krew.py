@@ -65,7 +65,7 @@ def test_plugin_starts_from_its_archive(filled: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.alone
-def test_missing_python_is_said(filled: Path, tmp_path: Path) -> None:
+def test_missing_python_is_reported(filled: Path, tmp_path: Path) -> None:
     """Without a Python that the archive has libraries for, one line says which it has."""
     shutil.move(filled / "lib" / HERE, filled / "lib" / "2.7")
     done = _run(_installed(filled, tmp_path), "version", cwd=tmp_path)

@@ -249,7 +249,7 @@ async def test_failed_eviction_keeps_no_place(error: Exception, part: str) -> No
 
 
 @pytest.mark.parametrize("error", [ApiUnavailable("no response in time"), NotLeading("lapsed")])
-async def test_eviction_whose_answer_is_lost_is_reported(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_eviction_without_response_is_reported(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     under = EvictingNode(*three(), cpu="0", maxPerNodePerMinute=1)
     create = under.api.create
 

@@ -85,7 +85,7 @@ NO_RECLAIMABLE = "what can be reclaimed of Prod pods is not reported"
         (report(), 6000, 2000, 2000, ()),
     ],
 )
-def test_unknown_inputs_evict_nobody(
+def test_unknown_inputs_evict_no_pod(
     metric: Json, requested: int, deficit: int, proven: int, unknown: tuple[str, ...]
 ) -> None:
     """The formula's deficit is proven only as far as it does not follow from unknown values."""
@@ -156,7 +156,7 @@ _CONDITIONS = st.builds(
     conditions=st.lists(_CONDITIONS, max_size=2),
     policy=st.sampled_from(["reclaimable", "design", "designMixed"]),
 )
-def test_never_more_than_formula_says(
+def test_never_more_than_the_formula(
     usage: str | None,
     reclaimable: tuple[str, str] | None,
     mid_usage: str | None,

@@ -50,14 +50,14 @@ class Stage:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "agent", *flags], cwd=ROOT, stdout=log, stderr=log, env=os.environ
             )
-        eventually(lambda: self.reported_at("updateTime"), f"the first report; {self.log}:\n{self.said()}")
+        eventually(lambda: self.reported_at("updateTime"), f"the first report; {self.log}:\n{self.log_text()}")
 
     def stop(self) -> int:
         assert self.process is not None
         self.process.terminate()
         return self.process.wait(timeout=120)
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         return self.log.read_text() if self.log.exists() else ""
 
     def metric(self, name: str) -> float:
@@ -117,27 +117,27 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             yield result
         finally:
             code = result.stop()
-        assert code == 0, result.said()
-        assert "Traceback" not in result.said()
+        assert code == 0, result.log_text()
+        assert "Traceback" not in result.log_text()
 
 
-def _times_said(stage: Stage, words: str, before: int = 0) -> int:
-    return stage.said().count(words) - before
+def _times_logged(stage: Stage, words: str, before: int = 0) -> int:
+    return stage.log_text().count(words) - before
 
 
 def test_killed_api_server_is_waited_for(stage: Stage) -> None:
-    said = _times_said(stage, "cannot report")
+    said = _times_logged(stage, "cannot report")
     stage.cluster.apiserver.kill()
-    eventually(lambda: _times_said(stage, "cannot report", said), "the outage is noticed")
+    eventually(lambda: _times_logged(stage, "cannot report", said), "the outage is noticed")
     samples, tries = stage.metric("samples_total"), stage.metric('reports_total{kind="full",result="failed"}')
     eventually(lambda: stage.metric("samples_total") > samples, "measuring goes on")
     eventually(lambda: stage.metric('reports_total{kind="full",result="failed"}') >= tries + 3, "more tries")
-    assert _times_said(stage, "cannot report", said) == 1
-    again = _times_said(stage, "reporting recovered")
+    assert _times_logged(stage, "cannot report", said) == 1
+    again = _times_logged(stage, "reporting recovered")
     back = time.time()
     stage.cluster.apiserver.start()
     eventually(lambda: stage.reported_at("updateTime") >= int(back), "a full report")
-    eventually(lambda: _times_said(stage, "reporting recovered", again) == 1, "the end is said")
+    eventually(lambda: _times_logged(stage, "reporting recovered", again) == 1, "the end is said")
     eventually(lambda: stage.metric("report_lag_seconds") == 0, "reports are on time")
 
 
@@ -154,22 +154,22 @@ def test_new_certificate_is_accepted(stage: Stage) -> None:
 
 
 def test_deleted_object_gets_everything(stage: Stage) -> None:
-    said = _times_said(stage, "there is no NodeMetric")
+    said = _times_logged(stage, "there is no NodeMetric")
     stage.cluster.kubectl("delete", "nodemetric", NODE)
-    eventually(lambda: _times_said(stage, "there is no NodeMetric", said) == 1, "its absence is noticed")
+    eventually(lambda: _times_logged(stage, "there is no NodeMetric", said) == 1, "its absence is noticed")
     stage.create()
     eventually(lambda: stage.reported_at("updateTime"), "a full report")
 
 
 @pytest.mark.long
 def test_missing_right_is_said_once(stage: Stage) -> None:
-    said = _times_said(stage, "not allowed to report")
+    said = _times_logged(stage, "not allowed to report")
     stage.cluster.kubectl("delete", "clusterrolebinding", "headroom-agent")
-    eventually(lambda: _times_said(stage, "not allowed to report", said) == 1, "the refusal is said")
+    eventually(lambda: _times_logged(stage, "not allowed to report", said) == 1, "the refusal is said")
     failed = 'reports_total{kind="full",result="failed"}'
     tries = stage.metric(failed)
     eventually(lambda: stage.metric(failed) >= tries + 3, "more tries")
-    assert _times_said(stage, "not allowed to report", said) == 1
+    assert _times_logged(stage, "not allowed to report", said) == 1
     back = time.time()
     stage.cluster.kubectl("apply", "-f", "-", stdin=_rights(stage.cluster))
     eventually(lambda: stage.reported_at("updateTime") >= int(back), "a full report")

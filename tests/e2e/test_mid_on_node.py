@@ -164,9 +164,9 @@ def node(
             code = manager.stop()
             if request.session.testsfailed:
                 cluster.keep_logs()
-        assert code == 0, manager.said()
-        assert "Traceback" not in manager.said()
-        assert "orbidden" not in manager.said()
+        assert code == 0, manager.log_text()
+        assert "Traceback" not in manager.log_text()
+        assert "orbidden" not in manager.log_text()
 
 
 @pytest.fixture

@@ -210,7 +210,7 @@ class Api(FakeApi):
 
 
 @contextmanager
-def only_the_odd_object_is_named() -> Iterator[None]:
+def only_the_malformed_object_is_named() -> Iterator[None]:
     """No line of the log is an error, or for Python's eyes alone."""
     warned = BufferingHandler(10**6)
     warned.setLevel(logging.WARNING)
@@ -257,7 +257,7 @@ async def reclaimed(*malformed: tuple[str, Json]) -> tuple[Any, ...]:
 @pytest.mark.parametrize("malformed", MALFORMED)
 @fuzz(data=st.data())
 def test_reclaim_goes_on(malformed: str, data: st.DataObject) -> None:
-    with only_the_odd_object_is_named():
+    with only_the_malformed_object_is_named():
         result = asyncio.run(reclaimed(malformed_object(data, malformed)))
     assert result == asyncio.run(reclaimed())
     assert result[0] == ["a2"]

@@ -126,7 +126,7 @@ users: [{name: me, user: {token: none}}]
 
 
 @pytest.fixture
-def nobody_there(tmp_path: Path) -> str:
+def no_server(tmp_path: Path) -> str:
     """A kubeconfig whose server is unreachable."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -158,9 +158,9 @@ def test_wrong_command_line(arguments: list[str], capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("command", [["top"], ["top", "pods"], ["explain", "node", "any"]])
-def test_no_api_server(command: list[str], nobody_there: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_api_server(command: list[str], no_server: str, capsys: pytest.CaptureFixture[str]) -> None:
     """An API server that does not answer is one line, and exit code 3."""
-    assert main([*command, "--kubeconfig", nobody_there]) == UNAVAILABLE
+    assert main([*command, "--kubeconfig", no_server]) == UNAVAILABLE
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("kubectl headroom: The API server at http://127.0.0.1:")

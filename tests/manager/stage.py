@@ -55,11 +55,11 @@ class Manager:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
         if wait:
-            eventually(self._ready, lambda: f"the manager is ready; {self.log}:\n{self.said()}")
+            eventually(self._ready, lambda: f"the manager is ready; {self.log}:\n{self.log_text()}")
 
     def _ready(self) -> bool:
         if self.process is not None and self.process.poll() is not None:
-            pytest.fail(f"the manager ended with {self.process.poll()}; {self.log}:\n{self.said()}")
+            pytest.fail(f"the manager ended with {self.process.poll()}; {self.log}:\n{self.log_text()}")
         return self.page("/readyz")[0] == 200
 
     def page(self, path: str) -> tuple[int, str]:
@@ -75,7 +75,7 @@ class Manager:
     def is_leader(self) -> bool:
         return "leadership: leads" in self.page("/healthz?verbose")[1]
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         return self.log.read_text()
 
     def send(self, number: signal.Signals) -> None:

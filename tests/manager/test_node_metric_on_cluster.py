@@ -60,9 +60,9 @@ def manager(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield manager
     finally:
         code = manager.stop()
-    assert code == 0, manager.said()
-    assert "Traceback" not in manager.said()
-    assert "orbidden" not in manager.said()
+    assert code == 0, manager.log_text()
+    assert "Traceback" not in manager.log_text()
+    assert "orbidden" not in manager.log_text()
 
 
 def _policy(stage: Stage, node: str) -> Json:
@@ -193,10 +193,10 @@ def test_koordinators_definition(stage: Stage, manager: Manager) -> None:
     stage.expect_cpu("theirs", "4k")
     spec = stage.found(f"{METRICS}/theirs")["spec"]
     assert spec.keys() == {"metricCollectPolicy"}
-    eventually(lambda: "has no field status.conditions" in manager.said(), "the log line")
+    eventually(lambda: "has no field status.conditions" in manager.log_text(), "the log line")
     stage.report("theirs", "3")
     stage.expect_cpu("theirs", "3k")
-    assert manager.said().count("has no field spec.predictPolicy") == 1
+    assert manager.log_text().count("has no field spec.predictPolicy") == 1
     tried = [
         request for request in stage.requests() if request.name == "theirs" and request.resource == "nodemetrics/status"
     ]

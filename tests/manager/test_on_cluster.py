@@ -38,10 +38,10 @@ def manager(stage: Stage, kubeconfig: Path, tmp_path: Path) -> Iterator[Manager]
         yield manager
     finally:
         code = manager.stop()
-    assert code == 0, manager.said()
-    assert "Traceback" not in manager.said()
-    if "cannot be reached" not in manager.said():  # an API server that has just come back refuses for a moment
-        assert "orbidden" not in manager.said()
+    assert code == 0, manager.log_text()
+    assert "Traceback" not in manager.log_text()
+    if "cannot be reached" not in manager.log_text():  # an API server that has just come back refuses for a moment
+        assert "orbidden" not in manager.log_text()
 
 
 @pytest.mark.usefixtures("manager")
@@ -162,7 +162,7 @@ def test_api_server_may_go_away(stage: Stage, manager: Manager) -> None:
     stage.report("away", "4")
     stage.expect_cpu("away", "4k")
     stage.cluster.apiserver.stop()
-    eventually(lambda: "cannot be reached" in manager.said(), "the outage is noticed")
+    eventually(lambda: "cannot be reached" in manager.log_text(), "the outage is noticed")
     assert manager.healthy()
     stage.cluster.apiserver.start()
 

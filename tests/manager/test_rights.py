@@ -93,7 +93,7 @@ def manager(stage: Stage, tmp_path: Path) -> Iterator[Manager]:
     manager.start()
     yield manager
     assert manager.stop() == 0
-    assert "Traceback" not in manager.said()
+    assert "Traceback" not in manager.log_text()
 
 
 def _mid_pod(stage: Stage, name: str, node: str) -> str:
@@ -150,7 +150,7 @@ def _story(stage: Stage) -> None:
 
 def test_rights_are_needed_and_enough(stage: Stage, manager: Manager) -> None:
     _story(stage)
-    assert "orbidden" not in manager.said()
+    assert "orbidden" not in manager.log_text()
     granted = _all_rights(rights(stage.cluster, NAMESPACE))
     assert len(granted) > 20
     left: list[str] = []

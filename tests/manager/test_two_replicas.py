@@ -53,7 +53,7 @@ def replicas(stage: Stage, nodes: list[str], tmp_path: Path) -> Iterator[tuple[M
             entry.send(signal.SIGCONT)
             entry.stop(signal.SIGKILL)
     for made_object in made:
-        assert "Traceback" not in made_object.said()
+        assert "Traceback" not in made_object.log_text()
 
 
 @contextmanager
@@ -136,4 +136,4 @@ def test_leader_hands_over(stage: Stage, nodes: list[str], replicas: tuple[Manag
         eventually(_wrote(stage, standby, requested), "the standby writes")
     seconds = _expect_hand_over(stage, leader, standby, requested)
     print(f"SIGTERM of the leader: it ended after {took:.1f} s, the standby's first write came after {seconds:.1f} s")
-    assert "Stopped" in leader.said().splitlines()[-1]
+    assert "Stopped" in leader.log_text().splitlines()[-1]

@@ -13,7 +13,7 @@ from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from tests.scheduler_plugins.objects import NOW, Json
-from tests.scheduler_plugins.quota.things import GPU, node, pod, quota
+from tests.scheduler_plugins.quota.objects import GPU, node, pod, quota
 
 PLUGIN = CapacityScheduling(MaxMissing.INFINITE)
 HOLD = Hold("n1", NOW + 60)

@@ -10,7 +10,7 @@ from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.in_flight import LATE_SECONDS, LONGEST_SECONDS, UNCONFIRMED_SECONDS
 from scheduler_plugins.wiring import assemble
 from tests.scheduler_plugins.objects import NOW, Json, at, condition
-from tests.scheduler_plugins.quota.things import pod, quota
+from tests.scheduler_plugins.quota.objects import pod, quota
 
 OURS = "0/3 nodes are available: 3 ElasticQuota a/q: cpu used 5 + requested 1 > max 5."
 IN_TREE = "0/3 nodes are available: 3 Insufficient cpu."

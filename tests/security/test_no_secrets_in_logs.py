@@ -43,7 +43,7 @@ class Run:
     process: subprocess.Popen[bytes]
     pages: list[str] = field(default_factory=list)
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         return self.log.read_text(errors="replace")
 
     def page(self, path: str) -> str:
@@ -60,7 +60,7 @@ class Run:
         end = time.monotonic() + seconds
         while not holds():
             if self.process.poll() is not None or time.monotonic() > end:
-                pytest.fail(f"{self.name}: not {what} (exit code {self.process.poll()}):\n{self.said()[-4000:]}")
+                pytest.fail(f"{self.name}: not {what} (exit code {self.process.poll()}):\n{self.log_text()[-4000:]}")
             time.sleep(0.1)
 
 
@@ -156,7 +156,7 @@ def _answers(run: Run) -> bool:
 
 
 def _is_refused(run: Run) -> bool:
-    return "401" in run.said() or "nauthorized" in run.said()
+    return "401" in run.log_text() or "nauthorized" in run.log_text()
 
 
 def _login(cluster: Cluster, path: Path, token: str, *, certificate: bool) -> Path:
@@ -191,13 +191,13 @@ def texts_of(cluster: Cluster, namespace: str, monitoring: str, tmp_path_factory
             run.until(partial(_is_refused if name.endswith("refused") else _answers, run), "as far as the API server")
         extender, manager = runs["scheduler_plugins, let in"], runs["manager, let in"]
         extender.until(lambda: f"Bearer {PROVIDER_TOKEN}" in Monitoring.logins, "a query of measurements")
-        extender.until(lambda: extender.said().count("Prometheus"), "the log of the rejection")
+        extender.until(lambda: extender.log_text().count("Prometheus"), "the log of the rejection")
         secret = f"/api/v1/namespaces/{namespace}/secrets/{WEBHOOK_SECRET}"
         manager.until(lambda: cluster.api.exists(secret), "keeping the webhook's key")
         key = base64.b64decode(cluster.api.get(secret)["data"]["tls.key"]).decode()
         for run in runs.values():
             run.pages = [run.page(path) for path in PAGES]
-    texts = {name: "\n".join([run.said(), *run.pages]) for name, run in runs.items()}
+    texts = {name: "\n".join([run.log_text(), *run.pages]) for name, run in runs.items()}
     secrets = {
         "token": token,
         "wrong token": WRONG_TOKEN,

@@ -66,7 +66,7 @@ def replay(node: Node, policies: Sequence[Policy], database: Path, problems: Map
             publisher.api_up = problem != "no api"
             publisher.run_until(now)
             if before == "no api" and publisher.api_up:
-                publisher.look(now)  # the manager's own retry comes before the agent's report
+                publisher.advance(now)  # the manager's own retry comes before the agent's report
         if problem not in ("silent", "no api"):
             for predict_policy, report in agent.report(now):
                 for publisher in publishers:

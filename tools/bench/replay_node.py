@@ -179,14 +179,14 @@ class Publisher:
     def reported(self, now: float, report: NodeReport | None) -> None:
         """Take the agent's report."""
         self._report, self._received = report, ObservedAt(now, now)
-        self.look(now)
+        self.advance(now)
 
     def run_until(self, now: float) -> None:
         """Process the writes due before this moment."""
         while self._due is not None and self._due < now:
-            self.look(self._due)
+            self.advance(self._due)
 
-    def look(self, now: float) -> None:
+    def advance(self, now: float) -> None:
         """Calculate, and do the due writes."""
         for _ in range(_LOOKS):
             if not self._look_once(now):

@@ -86,7 +86,7 @@ def enter(name: str, trees: Sequence[Hierarchy]) -> None:
         (tree.mount_point / name / "cgroup.procs").write_text("0")
 
 
-def make_room(mount_point: Path) -> None:
+def free_hierarchy(mount_point: Path) -> None:
     """On v2, move this process from the namespace's top into a leaf.
 
     Only a cgroup without processes may hand controllers to its children.

@@ -89,7 +89,7 @@ def enter_cgroups(name: str) -> None:
         path.symlink_to(target)
     for tree in trees:
         if tree.is_v2:
-            cgroups.make_room(tree.mount_point)
+            cgroups.free_hierarchy(tree.mount_point)
 
 
 def show_sysctls() -> None:

@@ -124,7 +124,7 @@ def trial(progress: Progress) -> None:
             problem = str(error)
             loop.cluster.keep_logs()
         codes = {name: process.stop(STOP_SECONDS) for name, process in loop.processes.items()}
-        broken = [name for name in loop.processes if "Traceback" in loop.said(name)]
+        broken = [name for name in loop.processes if "Traceback" in loop.log_text(name)]
         gaps = {node: _gap(loop, node, observed) for node in NODES}
     slowest = f"{observed.restarts} restarts, the slowest took {max(observed.took, default=0):.0f} s"
     if not problem and observed.restarts < FEWEST:

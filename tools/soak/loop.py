@@ -163,6 +163,6 @@ class Loop:
         """Return the resident memory of a service. [MiB]"""
         return psutil.Process(self.processes[name].pid).memory_info().rss / (1 << 20)
 
-    def said(self, name: str) -> str:
+    def log_text(self, name: str) -> str:
         """A service's log."""
         return self.processes[name].log.read_text(encoding="utf-8", errors="replace")

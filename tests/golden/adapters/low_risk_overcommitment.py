@@ -53,7 +53,7 @@ class World:
         self.cache.update_readings(NAME, {name: reading for name, reading in readings.items() if reading is not None})
         return max((node.measured_at for node in nodes.values()), default=NOW)
 
-    def look(self, names: Sequence[str], now: float = NOW) -> Nodes:
+    def nodes_of(self, names: Sequence[str], now: float = NOW) -> Nodes:
         return self.cache.freeze(now).select(names)[0]
 
 
@@ -62,7 +62,7 @@ def _row(vector: Mapping[str, Any], pods: Sequence[Mapping[str, Any]] = ()) -> t
     world.put(vector["node"], pods)
     reading = utilisation(vector.get("metrics") or (), NOW, smoothed=True)
     world.cache.update_readings(NAME, {} if reading is None else {vector["node"]["metadata"]["name"]: reading})
-    return world, world.look([vector["node"]["metadata"]["name"]])
+    return world, world.nodes_of([vector["node"]["metadata"]["name"]])
 
 
 def _beta(vector: Mapping[str, Any]) -> Beta:
@@ -182,7 +182,7 @@ def _scored(vector: dict[str, Any]) -> list[tuple[str, int]]:
         world.put(entry["node"], entry.get("pods") or ())
     now = world.watch(vector.get("watcher"))
     pod: PodRequest = world.cache.read(vector["pod"])
-    nodes = world.look([node["node"]["metadata"]["name"] for node in vector["nodes"]], now)
+    nodes = world.nodes_of([node["node"]["metadata"]["name"] for node in vector["nodes"]], now)
     return list(zip(nodes.names, world.plugin.score(pod, nodes).tolist(), strict=True))
 
 

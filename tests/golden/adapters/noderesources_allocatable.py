@@ -50,7 +50,7 @@ class World:
             self.cache.put_node(node)
         self.names = [node["metadata"]["name"] for node in vector["nodes"]]
 
-    def look(self, names: Sequence[str]) -> Nodes:
+    def nodes_of(self, names: Sequence[str]) -> Nodes:
         return self.cache.freeze(NOW).select(names)[0]
 
 
@@ -58,7 +58,7 @@ def _score(vector: dict[str, Any]) -> dict[str, Any]:
     world = World(vector)
     for index, pod in enumerate(vector.get("existingPods") or ()):
         world.cache.put_pod({**pod, "metadata": {**pod["metadata"], "uid": f"existing/{index}"}}, NOW)
-    nodes = world.look(world.names)
+    nodes = world.nodes_of(world.names)
     scores = world.plugin.score(world.cache.read(vector["pod"]), nodes).tolist()
     rows = zip(nodes.names, scores, nodes.tables[NAME]["raw"].tolist(), strict=True)
     return {"scores": [{"name": name, "score": score, "raw": raw} for name, score, raw in rows]}
@@ -71,7 +71,7 @@ def _schedule_sequence(vector: dict[str, Any]) -> dict[str, Any]:
     taken: dict[str, list[Mapping[str, Any]]] = {name: [] for name in world.names}
     for pod in vector["pods"]:
         roomy = [name for name in world.names if _fits(world.cache, name, [*taken[name], pod])]
-        nodes = world.look(roomy)
+        nodes = world.nodes_of(roomy)
         scores = world.plugin.score(world.cache.read(pod), nodes).tolist()
         best = [name for name, score in zip(roomy, scores, strict=True) if score == max(scores)]
         allowed[pod["metadata"]["name"]] = best

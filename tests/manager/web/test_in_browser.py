@@ -63,9 +63,9 @@ def page(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             yield page
         finally:
             code = manager.stop()
-        assert code == 0, manager.said()
-        assert "Traceback" not in manager.said()
-        assert "please report it" not in manager.said()
+        assert code == 0, manager.log_text()
+        assert "Traceback" not in manager.log_text()
+        assert "please report it" not in manager.log_text()
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ class Guarded:
     def end(self) -> None:
         """End every manager in order; none may have logged denied rights or a fault of its own."""
         codes = [manager.stop() for manager in self.managers]
-        said = "".join(manager.said() for manager in self.managers)
+        said = "".join(manager.log_text() for manager in self.managers)
         assert set(codes) <= {0, -signal.SIGKILL}, said
         assert "Traceback" not in said
         assert "orbidden" not in said or "cannot be reached" in said, said
@@ -153,7 +153,7 @@ else:
 def test_errors_reach_the_user(guarded: Guarded, tmp_path: Path) -> None:
     guarded.store(GOOD)
     manager = guarded.manager()
-    eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {manager.said()}")
+    eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {manager.log_text()}")
     assert guarded.api.get(SECRET)["type"] == "kubernetes.io/tls"
     result = guarded.refusal(BAD)
     assert result["status"] == 422
@@ -185,12 +185,12 @@ def test_errors_reach_the_user(guarded: Guarded, tmp_path: Path) -> None:
 def test_without_manager_edits_pass(guarded: Guarded) -> None:
     guarded.store(GOOD)
     first = guarded.manager()
-    eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {first.said()}")
+    eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {first.log_text()}")
     first.stop(signal.SIGKILL)
     assert guarded.refusal(BAD, dry=False) == {}
     second = guarded.manager()
     worse = BAD.replace("0", "-1")
-    eventually(lambda: bool(guarded.refusal(worse)), f"a bad edit is refused again: {second.said()}")
+    eventually(lambda: bool(guarded.refusal(worse)), f"a bad edit is refused again: {second.log_text()}")
     guarded.api.merge(CONFIG, {"metadata": {"labels": {"touched": "yes"}}})
     assert guarded.refusal(GOOD, dry=False) == {}
 
@@ -212,7 +212,7 @@ def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
         json.dumps([bundle]),
     )
     guarded.manager()
-    eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {guarded.managers[0].said()}")
+    eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {guarded.managers[0].log_text()}")
     passed, requested, over = [], [0], threading.Event()
 
     def edit() -> None:

@@ -19,7 +19,7 @@ from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.cache import ClusterCache
 from tests.scheduler_plugins.objects import NOW, Json, node_metric
-from tests.scheduler_plugins.quota.things import pod, quota
+from tests.scheduler_plugins.quota.objects import pod, quota
 
 CORES = 10
 

@@ -18,7 +18,7 @@ from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.quota.unconfirmed import UnconfirmedReservations
 from tests.fuzz.strength import fuzz
 from tests.scheduler_plugins.objects import NOW, Json
-from tests.scheduler_plugins.quota.things import GPU, node, pod, quota
+from tests.scheduler_plugins.quota.objects import GPU, node, pod, quota
 
 A = quota("a", {"cpu": 4, GPU: 4}, {"cpu": 6, GPU: 6})
 B = quota("b", {"cpu": 6, GPU: 6}, {"cpu": 8, GPU: 8})

@@ -10,7 +10,7 @@ from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.quota.charge import Charging, charge_of, reserved_requests
 from scheduler_plugins.quota.pod import QuotaPod
 from tests.scheduler_plugins.objects import Json
-from tests.scheduler_plugins.quota.things import GPU, pod
+from tests.scheduler_plugins.quota.objects import GPU, pod
 
 
 def _container(name: str, **requests: str) -> Json:

@@ -10,7 +10,7 @@ from scheduler_plugins.quota.available import crowded, holders_before
 from scheduler_plugins.quota.hold import LONGEST_SECONDS, Hold
 from scheduler_plugins.quota.pod import QuotaPod
 from tests.scheduler_plugins.preemption.worlds import NOW, World
-from tests.scheduler_plugins.quota.things import pod
+from tests.scheduler_plugins.quota.objects import pod
 
 
 def _read(text: Any) -> Hold | None:  # noqa: ANN401 - any value

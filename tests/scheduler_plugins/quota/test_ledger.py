@@ -11,7 +11,7 @@ from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing, Quota
 from tests.fuzz.strength import fuzz
 from tests.scheduler_plugins.objects import Json
-from tests.scheduler_plugins.quota.things import GPU, miscounted, pod, quota
+from tests.scheduler_plugins.quota.objects import GPU, miscounted, pod, quota
 
 
 def _ledger(*items: Json) -> QuotaLedger:

@@ -14,7 +14,7 @@ from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 from tests.fuzz.strength import fuzz
 from tests.scheduler_plugins.objects import NOW, Json
-from tests.scheduler_plugins.quota.things import GPU, miscounted, pod, quota
+from tests.scheduler_plugins.quota.objects import GPU, miscounted, pod, quota
 from tests.scheduler_plugins.quota.world import NODES, World
 
 QUOTAS = {

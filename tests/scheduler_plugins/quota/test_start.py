@@ -14,7 +14,7 @@ from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.in_flight import SETTLED_SECONDS, UNCONFIRMED_SECONDS
 from tests.scheduler_plugins.following import Change, follow
 from tests.scheduler_plugins.objects import NOW, Json, at, condition
-from tests.scheduler_plugins.quota.things import pod, quota
+from tests.scheduler_plugins.quota.objects import pod, quota
 
 
 async def _followed(monkeypatch: pytest.MonkeyPatch, *changes: Change) -> QuotaCluster:

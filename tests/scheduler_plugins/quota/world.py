@@ -21,7 +21,7 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.in_flight import LONGEST_SECONDS, SETTLED_SECONDS, UNCONFIRMED_SECONDS
 from tests.scheduler_plugins.objects import NOW, Json, at, condition
-from tests.scheduler_plugins.quota.things import node
+from tests.scheduler_plugins.quota.objects import node
 
 NODES: Final = ("n1", "n2", "n3")
 

@@ -21,7 +21,7 @@ IN_ROWS     := (cluster or node or alone) and not quiet and not long
 ROWS        := --numprocesses 4 --dist loadscope
 
 .PHONY: help
-help: ## Say what each target does
+help: ## Print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(STAMP): requirements/dev.txt pyproject.toml
@@ -54,7 +54,7 @@ test: lint prepare ## Run lint and the tests of every change, on a real dev clus
 	@$(PY) -m pytest -m "quiet and not long" $(PYTEST_ARGS) || [ $$? = 5 ]
 
 .PHONY: test-all
-test-all: test test-cgroup-v2 ## Run also what takes minutes: kill loops, slow faults, every page of the docs, a kernel with cgroup v2 alone
+test-all: test test-cgroup-v2 ## Also run slow tests: kill loops, slow faults, every page of the docs, a kernel with cgroup v2 alone
 	@$(PY) -m pytest -m "long and not quiet" $(ROWS) $(PYTEST_ARGS) || [ $$? = 5 ]
 	@$(PY) -m pytest -m "long and quiet" $(PYTEST_ARGS) || [ $$? = 5 ]
 
@@ -67,7 +67,7 @@ test-cgroup-v2: $(STAMP) ## Run the agent under a kernel with cgroup v2 alone, i
 	@$(PY) -m pytest -m cgroup_v2 tests/cgroup_v2 $(PYTEST_ARGS)
 
 .PHONY: soak
-soak: test-all bench-programs ## Try for an hour what must hold for long: kills, fuzzing, an agent's month, restarts, 5,000 nodes (SOAK_ARGS: --only, --minutes)
+soak: test-all bench-programs ## Run invariants for an hour: kills, fuzzing, an agent's month, restarts, 5,000 nodes (SOAK_ARGS: --only, --minutes)
 	@$(PY) -m tools.soak $(SOAK_ARGS)
 
 .PHONY: lint
@@ -78,7 +78,7 @@ lint: $(STAMP) ## Run ruff (every rule), mypy --strict and codespell
 	@$(VENV)/bin/codespell $(SOURCE) charts docs *.md Makefile Dockerfile.*
 
 .PHONY: format
-format: $(STAMP) ## Let ruff format the code and fix what it can
+format: $(STAMP) ## Format the code and apply fixes with ruff
 	@$(VENV)/bin/ruff check --fix $(SOURCE)
 	@$(VENV)/bin/ruff format $(SOURCE)
 
@@ -108,15 +108,15 @@ bench-manager: bench-programs ## Measure the manager with 500 to 5,000 nodes on 
 	@$(PY) -m tools.bench manager $(BENCH_ARGS)
 
 .PHONY: bench-scheduler
-bench-scheduler: bench-programs ## Measure scheduling on the real kube-scheduler with 1,000 and 5,000 nodes, with and without us (ten minutes; BENCH_ARGS)
+bench-scheduler: bench-programs ## Measure scheduling on the real kube-scheduler with 1,000 and 5,000 nodes, with and without Headroom (ten minutes; BENCH_ARGS)
 	@$(PY) -m tools.bench scheduler $(BENCH_ARGS)
 
 .PHONY: bench-quota
-bench-quota: bench-programs ## Measure admission by quotas, the choice of victims, and how long pods wait for borrowed resources (five minutes; BENCH_ARGS)
+bench-quota: bench-programs ## Measure admission by quotas, the choice of victims, and waiting times for borrowed resources (five minutes; BENCH_ARGS)
 	@$(PY) -m tools.bench quota $(BENCH_ARGS)
 
 .PHONY: bench-backtest
-bench-backtest: $(STAMP) ## Judge the default policy and every model on recorded usage, and replay it from sample to Mid (ten minutes; BENCH_ARGS)
+bench-backtest: $(STAMP) ## Evaluate the default policy and every model on recorded usage, and replay it from sample to Mid (ten minutes; BENCH_ARGS)
 	@$(PY) -m tools.bench backtest $(BENCH_ARGS)
 
 .PHONY: images
@@ -128,7 +128,7 @@ chart-readme: $(STAMP) ## Write the table of values in the chart's README from v
 	@$(PY) -m tests.charts.readme
 
 .PHONY: chart-schema
-chart-schema: $(STAMP) ## Write what values.schema.json has from the code: fields of the config, arguments of plugins
+chart-schema: $(STAMP) ## Write the generated parts of values.schema.json: fields of the config, arguments of plugins
 	@$(PY) -m tests.charts.schema
 
 .PHONY: docs

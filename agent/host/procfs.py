@@ -39,16 +39,17 @@ class MemInfo:
     total_bytes: int  # MemTotal
     free_bytes: int  # MemFree
     available_bytes: int  # MemAvailable
+    huge_pages_bytes: int = 0  # pools of huge pages, which kubelet takes out of allocatable memory
 
     @property
     def used_bytes(self) -> int:
-        """Memory in use without page cache: total - available."""
-        return self.total_bytes - self.available_bytes
+        """Memory in use without page cache and huge pages: total - pools of huge pages - available."""
+        return max(self.total_bytes - self.huge_pages_bytes - self.available_bytes, 0)
 
     @property
     def used_with_page_cache_bytes(self) -> int:
-        """Memory in use with page cache: total - free."""
-        return self.total_bytes - self.free_bytes
+        """Memory in use with page cache, without huge pages: total - pools of huge pages - free."""
+        return max(self.total_bytes - self.huge_pages_bytes - self.free_bytes, 0)
 
 
 def number(text: str, what: str) -> int:
@@ -98,8 +99,16 @@ def meminfo(text: str) -> MemInfo:
     missing = [name for name in ("MemTotal", "MemFree", "MemAvailable") if name not in amounts]
     if missing:
         raise Malformed(f"/proc/meminfo has no {', '.join(missing)}")
-    result = MemInfo(amounts["MemTotal"] * 1024, amounts["MemFree"] * 1024, amounts["MemAvailable"] * 1024)
-    if max(result.free_bytes, result.available_bytes) > result.total_bytes or result.total_bytes > MOST_BYTES:
+    huge = amounts.get("Hugetlb")  # the pools of all sizes, since Linux 4.17
+    if huge is None:
+        pages = re.search(r"^HugePages_Total:\s*(\S+)$", text, flags=re.MULTILINE)
+        huge = number(pages[1], "/proc/meminfo: HugePages_Total") * amounts.get("Hugepagesize", 0) if pages else 0
+    sizes = (amounts[name] for name in ("MemTotal", "MemFree", "MemAvailable"))
+    result = MemInfo(*(size * 1024 for size in sizes), huge_pages_bytes=huge * 1024)
+    if (
+        max(result.free_bytes, result.available_bytes, result.huge_pages_bytes) > result.total_bytes
+        or result.total_bytes > MOST_BYTES
+    ):
         raise Malformed("/proc/meminfo has more free than total memory, or an impossible total")
     return result
 

@@ -31,9 +31,30 @@ def test_memory_in_use() -> None:
 
 
 @pytest.mark.parametrize(
+    ("pools", "used_gib"),
+    [
+        ("", 70),
+        (f"HugePages_Total: 64\nHugepagesize: {1 << 20} kB\nHugetlb: {64 << 20} kB\n", 6),
+        (f"HugePages_Total: 64\nHugepagesize: 2048 kB\nHugetlb: {64 << 20} kB\n", 6),  # pools of several sizes
+        (f"HugePages_Total: 64\nHugepagesize: {1 << 20} kB\n", 6),  # a kernel before 4.17
+        ("HugePages_Total: 0\nHugepagesize: 2048 kB\nHugetlb: 0 kB\n", 70),
+    ],
+)
+def test_huge_pages_are_not_in_use(pools: str, used_gib: int) -> None:
+    """A node of 128 GiB with 58 GiB available: pools of huge pages are not usage, as kubelet has no memory there."""
+    text = f"MemTotal: {128 << 20} kB\nMemFree: {50 << 20} kB\nMemAvailable: {58 << 20} kB\n{pools}"
+    memory = procfs.meminfo(text)
+    assert memory.used_bytes == used_gib << 30
+    assert memory.used_with_page_cache_bytes == (used_gib + 8) << 30
+    assert memory.total_bytes == 128 << 30
+
+
+@pytest.mark.parametrize(
     ("text", "named"),
     [
         ("", "MemTotal"),
+        ("MemTotal: 12 kB\nMemFree: 1 kB\nMemAvailable: 1 kB\nHugetlb: 13 kB\n", "impossible total"),
+        ("MemTotal: 12 kB\nMemFree: 1 kB\nMemAvailable: 1 kB\nHugePages_Total: x\n", "HugePages_Total"),
         ("MemTotal: 1 kB\nMemFree: 1 kB\n", "MemAvailable"),
         ("MemTotal: x kB\n", "MemTotal"),
         ("MemTotal: 12 kB\nMemFr", "MemFr"),  # a short read

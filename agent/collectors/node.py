@@ -13,7 +13,7 @@ _MOST_CORES = 4096.0
 
 
 class NodeCollector:
-    """Cores = busy ticks / (seconds * ticks per second); memory = total - huge pages - available (with cache: - free)."""
+    """Cores = busy ticks / (seconds * ticks per second); memory = total - huge pages - available, or - free."""
 
     def __init__(self, machine: Machine) -> None:
         self._stat = machine.open(machine.paths.proc / "stat")

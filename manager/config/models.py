@@ -15,6 +15,7 @@ PART: Final = "nodePredictPolicy"
 """The field that holds a policy."""
 _MOST_UNKNOWN: Final = 10
 _SEPARATORS: Final = re.compile(r"[\W_]+")
+_VERSION: Final = re.compile(r"\d+")
 
 
 def check(policy: Mapping[str, Any], path: str, fields: Fields, inherited: str | None) -> None:
@@ -81,8 +82,13 @@ def _unknown(model: str, path: str, fields: Fields) -> None:
     elif model.isspace():
         fields.error(path, "must be the name of a model, such as nsigma-v2")
     elif model and fields.may_inspect(path):  # an empty name is a fault of any policy
-        guess = f"; did you mean {meant}?" if (meant := nearest(model, MODELS)) else ""
-        fields.warn(path, f"model {shown(model)} is not built in ({', '.join(MODELS)}): the agents must have it{guess}")
+        meant = nearest(model, MODELS)
+        guess = f"; did you mean {meant}?" if meant else ""
+        if meant and _VERSION.sub("", meant) != _VERSION.sub("", model):  # another version may be in the agents
+            fields.error(path, f"no model is named {shown(model)}{guess}")
+        else:
+            known = ", ".join(MODELS)
+            fields.warn(path, f"model {shown(model)} is not built in ({known}): the agents must have it{guess}")
 
 
 def _plain(name: str) -> str:

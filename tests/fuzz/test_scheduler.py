@@ -200,7 +200,7 @@ class Api(FakeApi):
             for where, folder in folders.items()
             if path in (folder, re.sub("/namespaces/[^/]+", "", folder))
         ]
-        objects = result if decode is None else [decode(msgspec.Raw(json.dumps(entry).encode())) for entry in result]
+        objects = result if decode is None else [decode(msgspec.Raw(msgspec.json.encode(entry))) for entry in result]
         return objects if keep is None else [keep(item) for item in objects], "5"
 
     @asynccontextmanager

@@ -14,10 +14,12 @@ from tests.manager.test_config_parse import _errors, _warnings
 
 
 def test_models_are_checked() -> None:
-    """An unknown model is a warning, since agents may have more; `max` needs models to choose from."""
+    """An unknown model is a warning, since agents may have more, and a misspelt one an error; `max` needs models."""
     warned = _warnings({"nodePredictPolicy": {"model": "crystal-ball"}})
     assert warned[0].startswith('nodePredictPolicy.model: model "crystal-ball" is not built in (borg-default, ')
     assert _warnings({"nodePredictPolicy": {"model": "nsigma-v3"}})[0].endswith("did you mean nsigma-v2?")
+    misspelt = _errors({"nodePredictPolicy": {"model": "divercity"}})
+    assert misspelt == ['nodePredictPolicy.model: no model is named "divercity"; did you mean diversity?']
     assert _errors({"nodePredictPolicy": {"memory": {"model": "max"}}}) == [
         "nodePredictPolicy.memory.of: model max needs a list of models to take the largest of"
     ]

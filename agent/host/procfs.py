@@ -103,8 +103,8 @@ def meminfo(text: str) -> MemInfo:
     if huge is None:
         pages = re.search(r"^HugePages_Total:\s*(\S+)$", text, flags=re.MULTILINE)
         huge = number(pages[1], "/proc/meminfo: HugePages_Total") * amounts.get("Hugepagesize", 0) if pages else 0
-    sizes = (amounts[name] for name in ("MemTotal", "MemFree", "MemAvailable"))
-    result = MemInfo(*(size * 1024 for size in sizes), huge_pages_bytes=huge * 1024)
+    names = ("MemTotal", "MemFree", "MemAvailable")
+    result = MemInfo(*(size * 1024 for size in (*(amounts[name] for name in names), huge)))
     if (
         max(result.free_bytes, result.available_bytes, result.huge_pages_bytes) > result.total_bytes
         or result.total_bytes > MOST_BYTES

@@ -10,10 +10,10 @@ def system_usage(node: float | None, pods: Iterable[float | None]) -> float | No
 
     node 3.0 cores, pods 1.0 and 0.5: 1.5 cores.
     """
-    uids = list(pods)
-    if node is None or any(value is None for value in uids):
+    usages = list(pods)
+    if node is None or any(value is None for value in usages):
         return None
-    return max(node - sum(value for value in uids if value is not None), 0.0)
+    return max(node - sum(value for value in usages if value is not None), 0.0)
 
 
 def system(collected: CollectionResult, now: float) -> CollectionResult:

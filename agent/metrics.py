@@ -14,7 +14,7 @@ _NAMESPACE = "headroom_agent"
 _STEP_BUCKETS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 _AMOUNT = ("node", "resource", "unit")
 _PREDICTED = ("node", "predictor", "resource", "unit")
-_JUDGED = ("class", "resource", "horizon")
+_EVALUATED = ("class", "resource", "horizon")
 
 disable_created_metrics()  # type: ignore[no-untyped-call] # unused, and doubles the page
 
@@ -106,10 +106,10 @@ class Metrics:
         )
 
     def _accuracy(self) -> None:
-        self.evaluated = self._gauge("prediction_evaluated", "Predictions evaluated, of the last 24 hours.", *_JUDGED)
-        self.exceeded = self._gauge("prediction_exceeded_ratio", "Share of them that usage exceeded.", *_JUDGED)
-        self.mean_excess = self._gauge("prediction_excess_mean_ratio", "By how much, on average.", *_JUDGED)
-        self.worst_excess = self._gauge("prediction_excess_max_ratio", "By how much, at most.", *_JUDGED)
+        self.evaluated = self._gauge("prediction_evaluated", "Predictions evaluated in the last 24 hours.", *_EVALUATED)
+        self.exceeded = self._gauge("prediction_exceeded_ratio", "Share of them that usage exceeded.", *_EVALUATED)
+        self.mean_excess = self._gauge("prediction_excess_mean_ratio", "By how much, on average.", *_EVALUATED)
+        self.worst_excess = self._gauge("prediction_excess_max_ratio", "By how much, at most.", *_EVALUATED)
 
     def _koordlet(self) -> None:
         self.start_time = self._gauge("start_time", "When the agent started [seconds since 1970].", "node")

@@ -197,7 +197,7 @@ class SeriesIndex:
 
     def _inherit(self, entry: SeriesEntry, workload: str) -> None:
         """Let a pod whose workload has just become known continue the workload's history, if that is the longer one."""
-        related = [e.row for e in self.entries.values() if e is not entry and e.workload == workload]
+        related = [peer.row for peer in self.entries.values() if peer is not entry and peer.workload == workload]
         evidence = self.histories.evidence
         best = max(related, key=evidence, default=None)
         if best is not None and evidence(best) > evidence(entry.row):
@@ -222,12 +222,12 @@ class SeriesIndex:
             self._forget(uid)
             return
         successor = _WORKLOAD + entry.workload
-        present = self.entries.get(successor)
-        if present is not None and evidence(present.row) > evidence(entry.row):
-            present.ended_at = max(present.ended_at or 0.0, entry.ended_at or 0.0)
+        heir = self.entries.get(successor)
+        if heir is not None and evidence(heir.row) > evidence(entry.row):
+            heir.ended_at = max(heir.ended_at or 0.0, entry.ended_at or 0.0)
             self._forget(uid)
             return
-        if present is not None:
+        if heir is not None:
             self._forget(successor)
         self.entries[successor] = replace(self.entries.pop(uid), class_name="")
 

@@ -138,17 +138,17 @@ def _simulate(options: argparse.Namespace) -> Ask:
         chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
     except ModuleNotFoundError as error:
         raise CommandError(_missing(error)) from error
-    pods = pod_file.load(options.source) if pod_file.is_file(options.source) else None
-    if pods is None:
+    given = pod_file.load(options.source) if pod_file.is_file(options.source) else None
+    if given is None:
         try:
             parsers.name(options.source)
         except argparse.ArgumentTypeError as error:
             raise CommandError(f"simulate pod: {error}.", USAGE) from error
     else:
-        pods.pods(options.namespace or "")  # faults of the file are reported before any request
+        given.pods(options.namespace or "")  # faults of the file are reported before any request
     request = command.PodRequest(
         name=options.source,
-        given=pods,
+        given=given,
         chosen=chosen,
         namespace=options.namespace,
         headroom_namespace=options.headroom_namespace,

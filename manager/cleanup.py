@@ -155,8 +155,8 @@ class Cleanup:
         forced = self.options.force or await self._forced()
         if not forced and (pods := result.on(result.patches)):
             where = {"namespace": self.options.namespace, "name": self.options.config_name}
-            labels = {"release": self.options.release, "revision": revision, **where}
-            rollback = _ROLLBACK.format(**labels) if revision is not None else ""
+            fields = {"release": self.options.release, "revision": revision, **where}
+            rollback = _ROLLBACK.format(**fields) if revision is not None else ""
             raise Refused(_REFUSED.format(pods=pods, annotation=_FORCE, rollback=rollback, **where))
         await self._stop(MANAGER, LEASE_NAME)
         await self._stop(SCHEDULER, self.options.scheduler_name)
@@ -335,9 +335,9 @@ def _priority_class(obj: Json) -> str:
 
 
 def _some(names: Iterable[str]) -> str:
-    expected = sorted(names)
-    more = f" and {len(expected) - _MOST_NAMES} more" if len(expected) > _MOST_NAMES else ""
-    return ", ".join(expected[:_MOST_NAMES]) + more
+    ordered = sorted(names)
+    more = f" and {len(ordered) - _MOST_NAMES} more" if len(ordered) > _MOST_NAMES else ""
+    return ", ".join(ordered[:_MOST_NAMES]) + more
 
 
 def _say(line: str) -> None:

@@ -92,12 +92,12 @@ class WriteRateLimiter:
 
     def write_kind(self, writes: Writes) -> WriteKind:
         """Return the direction of these writes."""
-        counters = [(number, self.written[resource]) for resource, number in writes.items() if resource in self.written]
-        if not counters:
+        changes = [(number, self.written[resource]) for resource, number in writes.items() if resource in self.written]
+        if not changes:
             return WriteKind.FIRST
-        if any((new or 0) < (old or 0) for new, old in counters):
+        if any((new or 0) < (old or 0) for new, old in changes):
             return WriteKind.DECREASE
-        return WriteKind.REPEAT if all(new == old for new, old in counters) else WriteKind.INCREASE
+        return WriteKind.REPEAT if all(new == old for new, old in changes) else WriteKind.INCREASE
 
     def wait(self, writes: Writes, burst: int, refill_seconds: float, now: float) -> float:
         """Return how long to wait before these writes; 0.0 means now. [s]"""

@@ -1,4 +1,4 @@
-"""headroom-scheduler: starts and stops what `assembly` puts together."""
+"""headroom-scheduler: starts and stops the parts that `wiring` assembles."""
 
 import asyncio
 import errno
@@ -118,7 +118,7 @@ async def _listen(parts: Parts, settings: Settings) -> http.Served:
     except http.CertificateError as error:
         raise StartError(str(error)) from error
     except OSError as error:
-        raise StartError(_ignore_refusal(settings, error)) from error
+        raise StartError(_listen_error(settings, error)) from error
     for line in summary(settings.profile):
         _LOG.info("%s", line)
     host = settings.listen[0]
@@ -127,7 +127,7 @@ async def _listen(parts: Parts, settings: Settings) -> http.Served:
     return served
 
 
-def _ignore_refusal(settings: Settings, error: OSError) -> str:
+def _listen_error(settings: Settings, error: OSError) -> str:
     """Return why it cannot listen, and what to do."""
     address = ADDRESS.show(settings.listen)
     if error.errno == errno.EADDRINUSE:

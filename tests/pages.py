@@ -219,9 +219,9 @@ class Reader:
 
     def _paste(self, commands: str) -> tuple[int, str]:
         restored = f". {self._kept}\n" if self._kept.exists() else ""
-        stored = f"{{ export -p; declare -fp; }} > {self._kept}"
+        save = f"{{ export -p; declare -fp; }} > {self._kept}"
         done = subprocess.run(
-            ["bash", "-eu", "-o", "pipefail", "-c", f"{restored}{commands}\n{stored}"],
+            ["bash", "-eu", "-o", "pipefail", "-c", f"{restored}{commands}\n{save}"],
             cwd=self._folder,
             env=self._environment,
             stdin=subprocess.DEVNULL,

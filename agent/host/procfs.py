@@ -39,7 +39,7 @@ class MemInfo:
     total_bytes: int  # MemTotal
     free_bytes: int  # MemFree
     available_bytes: int  # MemAvailable
-    huge_pages_bytes: int = 0  # pools of huge pages, which kubelet takes out of allocatable memory
+    huge_pages_bytes: int  # pools of huge pages, which kubelet takes out of allocatable memory
 
     @property
     def used_bytes(self) -> int:
@@ -94,21 +94,18 @@ def meminfo_kilobytes(text: str) -> dict[str, int]:
 
 
 def meminfo(text: str) -> MemInfo:
-    """The machine's memory. Raises Malformed: A line that we need is missing, or more is free than there is."""
+    """The machine's memory. Raises Malformed: A line that we need is missing, or a part exceeds the total."""
     amounts = meminfo_kilobytes(text)
     missing = [name for name in ("MemTotal", "MemFree", "MemAvailable") if name not in amounts]
     if missing:
         raise Malformed(f"/proc/meminfo has no {', '.join(missing)}")
-    huge = amounts.get("Hugetlb")  # the pools of all sizes, since Linux 4.17
-    if huge is None:
+    if "Hugetlb" not in amounts:  # the pools of all sizes, since Linux 4.17; before, only the default size is listed
         pages = re.search(r"^HugePages_Total:\s*(\S+)$", text, flags=re.MULTILINE)
-        huge = number(pages[1], "/proc/meminfo: HugePages_Total") * amounts.get("Hugepagesize", 0) if pages else 0
-    names = ("MemTotal", "MemFree", "MemAvailable")
-    result = MemInfo(*(size * 1024 for size in (*(amounts[name] for name in names), huge)))
-    if (
-        max(result.free_bytes, result.available_bytes, result.huge_pages_bytes) > result.total_bytes
-        or result.total_bytes > MOST_BYTES
-    ):
+        count = number(pages[1], "/proc/meminfo: HugePages_Total") if pages else 0
+        amounts["Hugetlb"] = count * amounts.get("Hugepagesize", 0)
+    result = MemInfo(*(amounts[name] * 1024 for name in ("MemTotal", "MemFree", "MemAvailable", "Hugetlb")))
+    parts = (result.free_bytes, result.available_bytes, result.huge_pages_bytes)
+    if max(parts) > result.total_bytes or result.total_bytes > MOST_BYTES:
         raise Malformed("/proc/meminfo has more free than total memory, or an impossible total")
     return result
 

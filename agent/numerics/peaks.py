@@ -71,11 +71,11 @@ class PeakWindows(RowTables):
         slots = (ticks // SLOT_SECONDS).astype(np.int64)
         several = slots[0] != slots[-1]
         there = ~np.isnan(values)
-        present = np.where(there, values, 0.0)
+        measured = np.where(there, values, 0.0)
         for slot in np.unique(slots) if several else slots[:1]:
             of_slot = slots == slot if several else slice(None)
             self._turn_to(int(slot))
-            self.sums[rows] += present[:, of_slot].sum(axis=1)
+            self.sums[rows] += measured[:, of_slot].sum(axis=1)
             self.seen[rows] += np.count_nonzero(there[:, of_slot], axis=1)
             observed = self.seen[rows]
             enough = observed * tick_seconds >= _ENOUGH * SLOT_SECONDS
@@ -135,8 +135,8 @@ class PeakWindows(RowTables):
     def _columns_for(self, slots: IntArray) -> IntArray:
         """The columns of these slots, emptied where they hold others."""
         columns = slots % self.slots
-        earlier = columns[self.labels[columns] != slots]
-        self.averages[:, earlier] = np.nan
+        reused = columns[self.labels[columns] != slots]
+        self.averages[:, reused] = np.nan
         self.labels[columns] = slots
         return columns
 

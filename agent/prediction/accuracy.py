@@ -156,8 +156,8 @@ class Accuracy:
         highest, seen = self._arrays["highest"], self._arrays["seen"]
         highest[live, column] = np.fmax(highest[live, column], used)
         seen[live, column] += measured
-        of_entity = live[self._labels[live] == number]
-        self._arrays["at_once"][of_entity, column] = used[self._labels[live] == number]
+        of_slot = live[self._labels[live] == number]
+        self._arrays["at_once"][of_slot, column] = used[self._labels[live] == number]
 
     def _remember(self, present: set[str], prediction: NodePrediction) -> None:
         number, place = self._number, self._number % _SLOTS
@@ -174,9 +174,9 @@ class Accuracy:
 def _usage(trainer: Trainer, resource: str, uids: Sequence[str], slot: int, present: set[str]) -> FloatArray:
     """Average of each pod in a slot; 0 for one that is gone, NaN for one that is there and was not measured."""
     rows = [trainer.row(uid) for uid in uids]
-    places = np.array([row if row is not None else 0 for row in rows], dtype=np.intp)
+    known_rows = np.array([row if row is not None else 0 for row in rows], dtype=np.intp)
     windows = trainer.histories[resource].windows
-    averages = windows.read(places, np.array([slot], dtype=np.intp))[:, 0].astype(np.float64)
+    averages = windows.read(known_rows, np.array([slot], dtype=np.intp))[:, 0].astype(np.float64)
     averages[[row is None for row in rows]] = np.nan
     gone = np.array([uid not in present for uid in uids], dtype=np.bool_)
     system = trainer.row(SYS)

@@ -149,8 +149,8 @@ class _Numbers:
             view = ClassView(history, row, np.array([row], dtype=np.intp), requests)
             return class_peak(view, nothing, self.policy.models[metric], self.capacity[metric])
         highest = float(history.moments.highest[row])
-        available = requested or history.moments.counts[row] > 0.0
-        return max(requested, highest) if available and math.isfinite(highest) else None
+        has_peak = requested or history.moments.counts[row] > 0.0
+        return max(requested, highest) if has_peak and math.isfinite(highest) else None
 
     def evidence(self, entity: str) -> tuple[bool, str]:
         """Return whether an entity is warm in every resource, and the words for it."""

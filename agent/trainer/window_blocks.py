@@ -89,9 +89,9 @@ def _unpacked(data: bytes, histories: Mapping[str, ResourceHistory], rows: Mappi
     try:
         slots = np.array(facts["slots"], dtype=np.intp)
         there = np.array([number in rows for number in facts["histories"]], dtype=np.bool_)
-        born_rows = np.array([rows[number] for number in facts["histories"] if number in rows], dtype=np.intp)
+        known_rows = np.array([rows[number] for number in facts["histories"] if number in rows], dtype=np.intp)
         for metric, history in histories.items():
-            history.windows.write(born_rows, slots, arrays[metric][there])
+            history.windows.write(known_rows, slots, arrays[metric][there])
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise CheckpointError(f"a block of window averages cannot be read: {error}") from error
 

@@ -56,7 +56,7 @@ def run(
     """Evaluate policies on one trace: for each horizon a result of the oracle, then of each policy as given.
 
     Raises:
-        TraceError: it cannot be evaluated as planned; the message names the possible.
+        TraceError: it cannot be evaluated as planned; the message has the way out.
         PolicyError: a policy cannot be followed.
         ModelError: a model failed.
     """

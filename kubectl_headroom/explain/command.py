@@ -60,7 +60,7 @@ async def node(
         live.if_allowed(api, kube.paths.config_map(namespace, shadow_accounts.name_of(name))),
     )
     account = shadow_accounts.read(kept).get(name)
-    snapshot = ObservedNode(
+    observed = ObservedNode(
         result,
         metric,
         pods,
@@ -69,7 +69,7 @@ async def node(
         exclusion=settings.exclusion,
         shadow=account.account if account and account.node_uid == result["metadata"].get("uid") else None,
     )
-    explanation = explain(snapshot, settings.config, tried)
+    explanation = explain(observed, settings.config, tried)
     if outputs.is_for_people(output):
         show(explanation)
     else:

@@ -68,15 +68,15 @@ def _amounts(name: str, shown: Any, requested: int | None, limit: int | None, us
 
 def _nodes(seen: PodSnapshot, *, wide: bool) -> Table:
     outcomes = seen.simulation.outcomes if seen.simulation is not None else ()
-    chosen = [node for at, node in enumerate(outcomes) if wide or at < _BEST or node.node == seen.node_name]
+    chosen = [outcome for at, outcome in enumerate(outcomes) if wide or at < _BEST or outcome.node == seen.node_name]
     more = f" ({len(outcomes) - len(chosen)} more with -o wide)" if len(chosen) < len(outcomes) else ""
     rows = []
-    for node in chosen:
-        here = ["this pod is here"] if node.node == seen.node_name else []
-        why = "; ".join([*here, *(f"{plugin}: {reason}" for plugin, reason in node.refusals.items())])
-        total = amounts.NOTHING if node.total is None else f"{node.total:.1f}"
-        rank = amounts.NOTHING if node.rank is None else str(node.rank)
-        rows.append([Cell(rank), Cell(node.node, "bold"), Cell(total), Cell(why, "red" if node.refusals else "")])
+    for outcome in chosen:
+        here = ["this pod is here"] if outcome.node == seen.node_name else []
+        why = "; ".join([*here, *(f"{plugin}: {reason}" for plugin, reason in outcome.refusals.items())])
+        total = amounts.NOTHING if outcome.total is None else f"{outcome.total:.1f}"
+        rank = amounts.NOTHING if outcome.rank is None else str(outcome.rank)
+        rows.append([Cell(rank), Cell(outcome.node, "bold"), Cell(total), Cell(why, "red" if outcome.refusals else "")])
     return f"Nodes, as the scheduler's plugins evaluate them now{more}", _NODES, rows
 
 

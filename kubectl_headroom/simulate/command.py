@@ -149,10 +149,10 @@ def _settle_priority(given: GivenPod, classes: dict[str, Json] | None) -> list[s
 
 def _bound(given: Sequence[GivenPod]) -> list[str]:
     return [
-        f"{source.title} runs on {node} already: it is evaluated as if it were pending, but its usage is part of what "
+        f"{item.title} runs on {node} already: it is evaluated as if it were pending, but its usage is part of what "
         "that node reports."
-        for source in given
-        if (node := source.pod["spec"].get("nodeName"))
+        for item in given
+        if (node := item.pod["spec"].get("nodeName"))
     ]
 
 

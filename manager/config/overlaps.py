@@ -43,8 +43,8 @@ def overlaps(config: ColocationConfig, matching: Iterable[tuple[str, tuple[int, 
         alike[indexes].append(name)
     result = defaultdict[tuple[int, int], list[str]](list)
     for indexes, members in alike.items():  # thousands of nodes that many entries match are few kinds of nodes
-        for candidates in indexes[1:]:
-            result[indexes[0], candidates] += members
+        for later in indexes[1:]:
+            result[indexes[0], later] += members
     called = {index: entry_name(index, entries[index].name) for pair in result for index in pair}
     named_pairs = sorted((called[wins], called[loses], names) for (wins, loses), names in result.items())
     return tuple(Overlap(wins, loses, tuple(sorted(names))) for wins, loses, names in named_pairs)

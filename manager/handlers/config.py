@@ -22,9 +22,9 @@ def register(registry: kopf.OperatorRegistry, run: Run, config_reconciler: "Conf
     async def config_map_event(event: kopf.RawEvent, **_: Any) -> None:  # noqa: ANN401
         obj = event["object"]
         if obj["metadata"]["name"] == wanted:
-            config_map_object = None if event["type"] == "DELETED" else dict(obj)
-            await _parsed(config_map.text_of(config_map_object))
-            config_reconciler.observe(config_map_object)
+            stored = None if event["type"] == "DELETED" else dict(obj)
+            await _parsed(config_map.text_of(stored))
+            config_reconciler.observe(stored)
 
 
 async def load(api: ApiServer, context: Context) -> None:

@@ -116,11 +116,11 @@ def _allocatable(node: Json, read: Reader) -> Measured:
     """The raw allocatable of the annotation, for the resources that the Node has."""
     stated = read.measured(get_path(node, "status", "allocatable"), "status.allocatable")
     raw = read.measured(_annotation(node, names.ANNOTATION_RAW_ALLOCATABLE, read), names.ANNOTATION_RAW_ALLOCATABLE)
-    annotated = (
+    amounts = (
         stated[resource] if stated[resource] is None or raw[resource] is None else raw[resource]
         for resource in Resource
     )
-    return Measured(*annotated)
+    return Measured(*amounts)
 
 
 def reserved_by_annotation(node: Json) -> Measured:

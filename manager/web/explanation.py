@@ -85,7 +85,7 @@ def of_node(context: Context, metrics: NodeMetrics, name: str) -> tuple[Explanat
     ahead = now - context.steady()
     written_at = memory.publish_state.written_at if memory else None
     simulation = memory.state_of(ShadowState).simulation if memory else None
-    inputs = ObservedNode(
+    observed = ObservedNode(
         node,
         metric,
         list(cluster.pods_on(name)),
@@ -99,4 +99,4 @@ def of_node(context: Context, metrics: NodeMetrics, name: str) -> tuple[Explanat
     config = ConfigState(
         f"ConfigMap {settings.namespace}/{settings.config_name}", now - state.since if state.since else None, state
     )
-    return explain(inputs, config), problem
+    return explain(observed, config), problem

@@ -149,7 +149,7 @@ def sums(rows: Iterable[Row]) -> Floats:
 
 
 async def record(context: Context, pause_seconds: float = PAUSE_SECONDS) -> None:
-    """Sample all nodes, round by round, until cancelled. Return the pause between two batches. [s]"""
+    """Sample all nodes, round by round, until cancelled, with this pause between two batches. [s]"""
     recorder, cluster = context.state_of(Recorder), context.cluster
     while True:
         names = list(cluster.nodes)

@@ -150,8 +150,8 @@ def window_of(lengths: Iterable[float]) -> float | None:
 
     Agents report the windows of their NodeMetric, and a number of another window is better than none.
     """
-    columns = set(lengths)
-    return latest(columns) or min(columns, key=lambda length: (abs(math.log(length / PREFERRED)), length), default=None)
+    unique = set(lengths)
+    return latest(unique) or min(unique, key=lambda length: (abs(math.log(length / PREFERRED)), length), default=None)
 
 
 def short_duration(seconds: float) -> str:

@@ -44,7 +44,7 @@ class CapacityScheduling:
     infinite, as its design text has it."""
     charge: Charging = Charging.CONTAINERS
     """The counted requests of a pod: containers, as upstream's code adds them up, or scheduler, all that kube-scheduler
-    aside for it. By the former what sidecars and the pod as a whole request passes every quota by."""
+    reserves for it. By the former, requests of sidecars and pod-level requests are not counted."""
     reclaim: PreemptionSettings = field(default_factory=PreemptionSettings)  # how borrowed resources are given back
 
     def defaulted(self) -> "CapacityScheduling":

@@ -173,10 +173,10 @@ class Controller:
         return iter([*due[start:], *due[:start]])
 
     def _is_due(self, pod: QuotaPod, steady: float) -> bool:
-        pending = self._undecided.get(pod.uid)
+        undecided = self._undecided.get(pod.uid)
         if self._holds.in_cooldown(pod.uid):
             return False
-        return pending is None or pending.version not in {None, self._cluster.version} or steady >= pending.until
+        return undecided is None or undecided.version not in {None, self._cluster.version} or steady >= undecided.until
 
     def _blocked_nodes(self, pod: QuotaPod) -> frozenset[str]:
         """Nodes that are no place for a pod for now."""

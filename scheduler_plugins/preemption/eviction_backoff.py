@@ -1,8 +1,8 @@
 """Backoff of evictions: each failed attempt makes the next one wait longer.
 
 The attempts of a single pod are in its hold, so they survive a restart or a change of leader. This file is about
-workloads, whose next pod has another uid: a pod ended, or was deleted, within a minute after its reservation
-the workload waits, too. That is not stored.
+workloads, whose next pod has another uid: if a pod ends, or is deleted, within a minute after its reservation, the
+workload waits, too. That is not stored.
 """
 
 from collections.abc import Container
@@ -48,5 +48,5 @@ class WorkloadBackoff:
 
     def waits(self, workload: str, now: float) -> float:
         """Return the time without evictions for a workload; 0: none. [s; now: a clock that never jumps]"""
-        strikes = self._strikes.get(workload)
-        return max(strikes.until - now, 0.0) if strikes is not None else 0.0
+        strike = self._strikes.get(workload)
+        return max(strike.until - now, 0.0) if strike is not None else 0.0

@@ -106,10 +106,10 @@ class HoldReconciler:
 
     async def hold(self, pod: QuotaPod, decision: Decision) -> bool:
         """Store the victims in a hold; return whether that succeeded."""
-        terminating = [victim for victim in decision.victims if not victim.terminating]
-        graces = await asyncio.gather(*(grace_of(self.evictor.api, victim) for victim in terminating))
+        running = [victim for victim in decision.victims if not victim.terminating]
+        graces = await asyncio.gather(*(grace_of(self.evictor.api, victim) for victim in running))
         limits = [grace for grace in graces if grace is not None]
-        if len(limits) < len(terminating):
+        if len(limits) < len(running):
             return False  # a pod has changed meanwhile
         longest = max(limits, default=0.0)
         attempt = 1
@@ -192,14 +192,14 @@ class HoldReconciler:
             why = "kube-scheduler evicts for it itself" if preempted else "the cluster has changed"
             await self._withdraw(pod, hold, why)
             return
-        terminating = [victim for victim in staying if victim.uid in right]
-        if not isinstance(decision, Decision) or not terminating:
+        victims = [victim for victim in staying if victim.uid in right]
+        if not isinstance(decision, Decision) or not victims:
             _LOG.debug("Pod %s: no further eviction for now: %s", pod.key, decision)
             return
-        if not await self._as_known(pod, terminating):
+        if not await self._as_known(pod, victims):
             _LOG.debug("Pod %s: no eviction yet, pod or quota changed", pod.key)
             return
-        for victim in sorted(terminating, key=self._is_unprotected):  # protected victims first
+        for victim in sorted(victims, key=self._is_unprotected):  # protected victims first
             if not self.evictor.allows():
                 return
             why, _ = self._begun.get(pod.uid, (decision.arithmetic, 0.0))
@@ -217,16 +217,16 @@ class HoldReconciler:
         return not any(budget_is_about(budget, victim) for budget in self._cluster.budgets)
 
     def _mark_terminating(self, victim: QuotaPod) -> None:
-        """Know at once that a pod is terminating, unless the watch knows better already."""
+        """Record at once that a pod is terminating, unless the watch has a newer state."""
         if self._cluster.pods.get(victim.uid) is victim:
             self._cluster.place(replace(victim, terminating=True))
 
-    async def _as_known(self, pod: QuotaPod, terminating: Sequence[QuotaPod]) -> bool:
+    async def _as_known(self, pod: QuotaPod, victims: Sequence[QuotaPod]) -> bool:
         """Return whether the pod still needs the resources, and the quotas are unchanged: read again."""
         api = self.evictor.api
         if await hold_writer.waiting(api, pod) is None:
             return False
-        for namespace in dict.fromkeys([pod.namespace, *(victim.namespace for victim in terminating)]):
+        for namespace in dict.fromkeys([pod.namespace, *(victim.namespace for victim in victims)]):
             try:
                 items, _ = await api.list(_QUOTAS.format(namespace))
             except ApiError as error:

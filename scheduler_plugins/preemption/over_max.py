@@ -30,8 +30,8 @@ class OverMax:
         self._next = now + INTERVAL_SECONDS
         result = over_max_usage(self.cluster.ledger, self.cluster.pods.values(), self.cluster.quota_objects)
         evictor.metrics.over_max_usage.clear()
-        for victim in result:
-            evictor.metrics.over_max_usage.labels(victim.quota.namespace, victim.quota.name).set(len(victim.pods))
+        for usage in result:
+            evictor.metrics.over_max_usage.labels(usage.quota.namespace, usage.quota.name).set(len(usage.pods))
         named = [(pod, _NOTE.format(quota=excess.quota.key)) for excess in result for pod in excess.pods]
         for pod, note in named:
             evictor.recorder.explain(pod, "Warning", events.BEYOND_MAX, note)

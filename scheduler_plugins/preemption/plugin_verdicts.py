@@ -37,10 +37,10 @@ class PluginVerdicts:
     ) -> None:
         self._cache, self._others, self._cluster = cache, others, cluster
         self._request = cache.read(pod.json or {})
-        known, unmeasured = cache.select([name for name in names if name in cluster.nodes], now)
+        known, absent = cache.select([name for name in names if name in cluster.nodes], now)
         self.refused: Mapping[str, str] = self._refusals(known)
         """Nodes that are refused as they are, and why; not those that are refused for what any eviction helps."""
-        self.suitable: Sequence[str] = [*(name for name in known.names if name not in self.refused), *unmeasured]
+        self.suitable: Sequence[str] = [*(name for name in known.names if name not in self.refused), *absent]
         """The nodes that are not."""
         rows = [row for row, name in enumerate(known.names) if name in self.refused]
         self._nodes = known.take(np.array(rows, np.intp))

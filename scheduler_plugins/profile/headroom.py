@@ -88,11 +88,11 @@ def _plugin(entry: object, path: str, arguments: Mapping[str, Any], errors: Vali
         texts = name if isinstance(name, str) else shown(name)
         errors.mistakes.append(f'{path}.name: "{texts}" is not a plugin; {nearest(texts, registry.known())}')
         return None
-    merged, place = entry.get("args"), f"{path}.args"
+    args, place = entry.get("args"), f"{path}.args"
     if name in arguments:
         place = f"arguments.{name}"
-        merged = _over(merged, errors.as_object(arguments[name], place))
-    return Enabled(name, weight, errors.plugin(name, merged, place))
+        args = _over(args, errors.as_object(arguments[name], place))
+    return Enabled(name, weight, errors.plugin(name, args, place))
 
 
 def _over(below: object, above: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -39,14 +39,14 @@ def test_each_field_has_a_flag_of_its_own_that_the_help_explains(capsys: pytest.
 
 def test_flag_wins_over_variable_and_variable_over_default() -> None:
     """Times, sizes, addresses, names and switches are read as people write them; an empty variable is none."""
-    inputs = {
+    variables = {
         "DATA_DIR": "/a",
         "COLLECT_INTERVAL": "2s",
         "STANDALONE": "1",
         "LOG_LEVEL": "DEBUG",
         "STORE_MINUTE_DAYS": "",
     }
-    environment = {**NO_ENVIRONMENT, **{f"HEADROOM_AGENT_{name}": value for name, value in inputs.items()}}
+    environment = {**NO_ENVIRONMENT, **{f"HEADROOM_AGENT_{name}": value for name, value in variables.items()}}
     flags = ["--store-raw", "90m", "--store-max-mib=64", "--listen", "[::1]:0", "--collectors", "pod, node"]
     settings = load(["--data-dir", "/b", *flags], environment)
     assert (settings.data_dir, settings.database) == (Path("/b"), Path("/b/agent.db"))

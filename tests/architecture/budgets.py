@@ -61,8 +61,8 @@ def lines() -> dict[str, int]:
     for path in files():
         folder, *rest = path.parts
         if path.suffix in CODE and folder in {*SPLIT, "crds", "tools"}:
-            local = folder in SPLIT and len(rest) > 1
-            counts[f"{folder}/{rest[0]}" if local else folder] += len((ROOT / path).read_text().splitlines())
+            is_split = folder in SPLIT and len(rest) > 1
+            counts[f"{folder}/{rest[0]}" if is_split else folder] += len((ROOT / path).read_text().splitlines())
     return dict(counts)
 
 

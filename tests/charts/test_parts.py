@@ -220,8 +220,8 @@ def test_secrets_become_files(helm: Helm) -> None:
         "/var/run/headroom/token": "token",
     }
     assert all(mounts[name]["readOnly"] for name in secrets)
-    remaining = chart.container("headroom-scheduler/kube-scheduler")["volumeMounts"]
-    assert {entry["name"] for entry in remaining} == {"api-access", "config"}
+    volume_mounts = chart.container("headroom-scheduler/kube-scheduler")["volumeMounts"]
+    assert {entry["name"] for entry in volume_mounts} == {"api-access", "config"}
 
 
 def test_resource_metrics_may_be_listed(helm: Helm) -> None:

@@ -79,9 +79,9 @@ def test_cert_manager_makes_the_secret(helm: Helm) -> None:
     issuer = chart.one("Issuer", spec["issuerRef"]["name"])["spec"]
     authority = chart.one("Certificate", "headroom-manager-webhook-ca")["spec"]
     assert (issuer["ca"]["secretName"], authority["isCA"]) == (authority["secretName"], True)
-    local = render(helm, CERT_MANAGER, "manager.webhook.issuer.name=corp", "manager.webhook.issuer.kind=ClusterIssuer")
-    assert local.of_kind("Issuer") == []
-    (certificate,) = local.of_kind("Certificate")
+    issued = render(helm, CERT_MANAGER, "manager.webhook.issuer.name=corp", "manager.webhook.issuer.kind=ClusterIssuer")
+    assert issued.of_kind("Issuer") == []
+    (certificate,) = issued.of_kind("Certificate")
     assert certificate["spec"]["issuerRef"] == {"name": "corp", "kind": "ClusterIssuer"}
 
 

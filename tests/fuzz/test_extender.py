@@ -84,13 +84,13 @@ def filter_is_sound(sent: Json, said: Json) -> None:
     names = sent["NodeNames"]
     assert said.keys() == {"Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"}
     assert said["Nodes"] is None
-    stored = said["NodeNames"]
+    returned = said["NodeNames"]
     refused = [*said["FailedNodes"], *said["FailedAndUnresolvableNodes"]]
-    assert len(set(stored)) == len(stored)
-    assert {*stored, *refused} <= set(names)
+    assert len(set(returned)) == len(returned)
+    assert {*returned, *refused} <= set(names)
     assert len(said["Error"]) <= LONGEST_LINE
-    assert stored or said["Error"] or sorted(refused) == sorted(set(names))
-    assert not (stored and said["Error"])
+    assert returned or said["Error"] or sorted(refused) == sorted(set(names))
+    assert not (returned and said["Error"])
 
 
 def prioritize_is_sound(sent: Json, said: Json) -> None:

@@ -70,8 +70,8 @@ def test_pods_on_their_way_out_count() -> None:
 def test_spared_pods_say_why() -> None:
     """A pod that is never evicted is named with the reason, and what stays short is said."""
     owner = {"kind": "DaemonSet", "name": "d", "controller": True, "apiVersion": "apps/v1", "uid": "u"}
-    stored = mid_pod("agent", "4000", ownerReferences=[owner], creationTimestamp="2026-11-21T11:59:00Z")
-    notes = deficits(SHORT, pods=(stored,))
+    protected = mid_pod("agent", "4000", ownerReferences=[owner], creationTimestamp="2026-11-21T11:59:00Z")
+    notes = deficits(SHORT, pods=(protected,))
     assert any("shop/agent stays: it is of a DaemonSet" in note for note in notes)
     assert any("would still be short after that" in note for note in notes)
 

@@ -57,8 +57,8 @@ def _cluster() -> FakeApi:
             api.put("/apis/scheduling.x-k8s.io/v1alpha1/namespaces/b/elasticquotas/qb", item)
     uid = api.objects[paths.node("web-1")]["metadata"].get("uid", "")
     account = {"nodeUID": uid, "since": f"2026-11-20T12:01:00Z{HOSTILE}", "mean": {"cpu": "1", "memory": "1"}}
-    stored = {"metadata": {"name": name_of("web-1")}, "data": {"web-1": json.dumps(account)}}
-    api.put(paths.config_map(NAMESPACE, name_of("web-1")), stored)
+    accounts = {"metadata": {"name": name_of("web-1")}, "data": {"web-1": json.dumps(account)}}
+    api.put(paths.config_map(NAMESPACE, name_of("web-1")), accounts)
     return api
 
 

@@ -39,8 +39,8 @@ class Installed:
         self.api.put("/api/v1/pods/p", pod("p", {"cpu": "1"}, on="idle"))
         notes = {ANNOTATION_CONFIG_STATE: "in force", "mine": "stays"}
         self.api.put(CONFIG, {"metadata": {"name": "slo-controller-config", "annotations": notes}, "data": {"a": "b"}})
-        stored = (paths.config_map(NS, name) for name in ("headroom-last-good-config", "headroom-shadow-3"))
-        for path in (*stored, SECRET, PLACER, DEPLOYMENT, SCHEDULER):
+        paths_of_maps = (paths.config_map(NS, name) for name in ("headroom-last-good-config", "headroom-shadow-3"))
+        for path in (*paths_of_maps, SECRET, PLACER, DEPLOYMENT, SCHEDULER):
             self.api.put(path, {"metadata": {"name": path.rpartition("/")[2]}, "spec": {"replicas": 2}})
         self.lease("")
         self.release("uninstalling")

@@ -55,9 +55,9 @@ async def test_good_text_is_kept(world: World, config_reconciler: ConfigReconcil
     config_reconciler.observe(_map(GOOD))
     await config_reconciler.reconcile()
     await config_reconciler.reconcile()
-    stored = world.api.objects[KEPT]
-    assert stored["data"] == {CONFIG_MAP_KEY: GOOD}
-    assert stored["metadata"]["annotations"] == {"headroom.sh/in-force-since": "2027-01-15T08:00:00Z"}
+    last_good = world.api.objects[KEPT]
+    assert last_good["data"] == {CONFIG_MAP_KEY: GOOD}
+    assert last_good["metadata"]["annotations"] == {"headroom.sh/in-force-since": "2027-01-15T08:00:00Z"}
     config_reconciler.observe(_map(BAD))
     await config_reconciler.reconcile()
     assert world.api.objects[KEPT]["data"] == {CONFIG_MAP_KEY: GOOD}
@@ -186,9 +186,9 @@ BOTH = {"gpu": "y", "zone": "a"}
 
 def _edit(world: World, config_reconciler: ConfigReconciler, text: str | None) -> None:
     before = world.api.objects.get(PATH, {"metadata": {}})
-    stored = _map(text)
-    stored["metadata"]["annotations"] = dict(before["metadata"].get("annotations") or {})
-    config_reconciler.observe(world.api.put(PATH, stored))
+    last_good = _map(text)
+    last_good["metadata"]["annotations"] = dict(before["metadata"].get("annotations") or {})
+    config_reconciler.observe(world.api.put(PATH, last_good))
 
 
 async def _turn(world: World, config_reconciler: ConfigReconciler) -> None:
@@ -305,9 +305,9 @@ async def test_next_leader_takes_over_the_newest_good_text(world: World) -> None
     context.in_force = InForce()
     standby = ConfigReconciler(world.run)
     standby.observe(_map('{"enable": true, "midUnallocatedPercent": 1}'))
-    stored = _map('{"enable": true, "midUnallocatedPercent": 2}', "headroom-last-good-config")
-    stored["metadata"]["annotations"] = {"headroom.sh/in-force-since": "2027-01-15T08:00:30Z"}
-    world.api.put(KEPT, stored)
+    last_good = _map('{"enable": true, "midUnallocatedPercent": 2}', "headroom-last-good-config")
+    last_good["metadata"]["annotations"] = {"headroom.sh/in-force-since": "2027-01-15T08:00:30Z"}
+    world.api.put(KEPT, last_good)
     world.api.put(PATH, _map(BAD))
     standby.observe(_map(BAD))
     assert context.in_force.config.mid_unallocated_percent == 1

@@ -42,8 +42,8 @@ def _first(document: Any, characters: int) -> str:  # noqa: ANN401 - JSON
 
 
 def _half(data: Json) -> Json:
-    stored = list(data.items())[: max(len(data) // 2, 3)]
-    return {name: value[: len(value) // 2] if isinstance(value, list) else value for name, value in stored}
+    items = list(data.items())[: max(len(data) // 2, 3)]
+    return {name: value[: len(value) // 2] if isinstance(value, list) else value for name, value in items}
 
 
 @pytest.mark.parametrize("document", UNKNOWN_MODELS)
@@ -72,8 +72,8 @@ async def test_long_annotation_is_neither_kept_nor_read(name: str) -> None:
     world.has_node(node(annotations={name: text}))
     world.reports(report())
     await world.reconcile()
-    stored = world.run.context.cluster.nodes["n1"]["metadata"]["annotations"][name]
-    assert len(stored) <= LONGEST_ANNOTATION + 1
+    annotation = world.run.context.cluster.nodes["n1"]["metadata"]["annotations"][name]
+    assert len(annotation) <= LONGEST_ANNOTATION + 1
     assert world.published()["cpu"] == "4000"
 
 

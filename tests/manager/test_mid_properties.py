@@ -89,8 +89,8 @@ def test_formula_of_the_documentation(case: Json) -> None:
     for resource, unit in ((Resource.CPU, 1000), (Resource.MEMORY, 2**30)):
         expected, mid = _formula(case, unit), case["mid"] * unit
         assert result.calculated[resource] == expected
-        stored = min(mid, (case["allocatable"] + case["kubelet"]) * unit) if case["shrink"] == "floor" else 0
-        assert (result.desired or Amounts())[resource] == max(expected, stored)
+        floor = min(mid, (case["allocatable"] + case["kubelet"]) * unit) if case["shrink"] == "floor" else 0
+        assert (result.desired or Amounts())[resource] == max(expected, floor)
         assert result.deficit[resource] == max(mid - expected, 0)
 
 

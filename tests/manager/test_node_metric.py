@@ -95,9 +95,9 @@ def test_obsolete_field_is_removed_down_to_parameters() -> None:
 
 
 def test_metric_of_a_node_of_another_uid_is_recognized() -> None:
-    stored = ManagedFields.from_object(_applied(_made()))
-    assert not stored.belongs_to_other_node("uid-1")
-    assert stored.belongs_to_other_node("uid-2")
+    fields = ManagedFields.from_object(_applied(_made()))
+    assert not fields.belongs_to_other_node("uid-1")
+    assert fields.belongs_to_other_node("uid-2")
     assert not ManagedFields.from_object({"metadata": {"name": "n1"}}).belongs_to_other_node("uid-2")
 
 
@@ -148,9 +148,9 @@ _ANY = st.recursive(
 @given(st.dictionaries(st.sampled_from(["managedFields", "ownerReferences", "name"]), _ANY), _ANY)
 def test_any_metadata_is_survived(metadata: Json, spec: object) -> None:
     """Whatever a proxy or a meddling webhook makes of an object, reading it does not fail."""
-    stored = ManagedFields.from_object({"metadata": metadata, "spec": spec})
-    stored.belongs_to_other_node("uid-1")
-    stored.matches(_made())
+    fields = ManagedFields.from_object({"metadata": metadata, "spec": spec})
+    fields.belongs_to_other_node("uid-1")
+    fields.matches(_made())
 
 
 @pytest.mark.parametrize(

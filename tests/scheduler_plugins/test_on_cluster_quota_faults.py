@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 NODES, GPUS = 4, 4
 HALF = NODES * GPUS // 2
 WANTED = 2  # GPUs of the preemptor: the number of victims
-SCHEDULER = "problem"
+SCHEDULER = "faults"
 PLUGIN = {**CAPACITY_SCHEDULING, "args": {"maxMissing": "infinite", "reclaim": {"schedulerNames": [SCHEDULER]}}}
 FAULTY = "tests.scheduler_plugins.faulty"
 LINGER = "headroom.sh/test"  # finalizer of pods that stay terminating until the test removes it
@@ -36,14 +36,14 @@ LEASE_SECONDS, RENEW_SECONDS = 3, 0.5
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    with Stage.open(cluster, "problem", NODES) as stage:
+    with Stage.open(cluster, "faults", NODES) as stage:
         give_gpus(stage, GPUS)
         yield stage
 
 
 @pytest.fixture(scope="module")
 def quotas(stage: Stage) -> Iterator[list[Team]]:
-    with teams(stage, {"problem-lender": (HALF, HALF), "problem-borrower": (HALF, 2 * HALF)}) as made:
+    with teams(stage, {"faults-lender": (HALF, HALF), "faults-borrower": (HALF, 2 * HALF)}) as made:
         yield list(made.values())
 
 

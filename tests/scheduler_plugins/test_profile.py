@@ -301,8 +301,8 @@ def test_anchors_are_bounded(first: str, further: str, aliases: int, count: int,
 
 
 def test_anchors_are_read() -> None:
-    inputs = "base: &b {x: 1, y: 2}\nother: &o {<<: *b, y: 3}\nlast: {<<: *o, z: *b}"
-    assert text.read(inputs) == {
+    document = "base: &b {x: 1, y: 2}\nother: &o {<<: *b, y: 3}\nlast: {<<: *o, z: *b}"
+    assert text.read(document) == {
         "base": {"x": 1, "y": 2},
         "other": {"x": 1, "y": 3},
         "last": {"x": 1, "y": 3, "z": {"x": 1, "y": 2}},

@@ -226,12 +226,12 @@ def test_mistake_prevents_start(text: str, says: str) -> None:
 def test_full_nodes_are_refused(capable: str) -> None:
     """An extender at Headroom's port requires names; other extenders may receive anything."""
     ours = f'{{urlPrefix: "http://127.0.0.1:9820", filterVerb: filter{capable}}}'
-    remaining = f'{{urlPrefix: "http://other:8080", filterVerb: filter{capable}}}'
+    other = f'{{urlPrefix: "http://other:8080", filterVerb: filter{capable}}}'
     assert any(
         "extenders[0].nodeCacheCapable: nodeCacheCapable: false was removed: set nodeCacheCapable: true" in line
         for line in _refused(f"{TRIMARAN}extenders: [{ours}]")
     )
-    assert parse_profile(f"{TRIMARAN}extenders: [{remaining}]", "the file")
+    assert parse_profile(f"{TRIMARAN}extenders: [{other}]", "the file")
     assert parse_profile(
         f"{TRIMARAN}extenders: [{ours[:-1].replace(capable, '')}, nodeCacheCapable: true}}]", "the file"
     )

@@ -185,8 +185,8 @@ def _once(cluster: Cluster, which: tuple[int, int, Mode], pods: int) -> Run:
         list(pool.map(lambda name: cluster.api.request("DELETE", f"{PATH}/{name}?gracePeriodSeconds=0"), names))
     cluster.api.create_all((PATH, pod) for pod in made.pending_pods(pods, scheduler_name()))
     plane = cluster.control_plane
-    cached = {"apiserver": plane.apiserver.process, "etcd": plane.etcd.process}
-    pids = {name: process.pid for name, process in cached.items() if process}
+    programs = {"apiserver": plane.apiserver.process, "etcd": plane.etcd.process}
+    pids = {name: process.pid for name, process in programs.items() if process}
     binds, running = Binds(cluster.api, pods), list[Program]()
     try:
         extender = None

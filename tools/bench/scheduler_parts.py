@@ -50,8 +50,8 @@ def configuration(mode: Mode, kubeconfig: str, url: str) -> Json:
         scores = mode.kind == WEIGHTED or (mode.kind == NOTHING and not mode.names)
         score_fields = {"prioritizeVerb": "prioritize", "weight": 1} if scores else {}
         # A machine that is busy with other things must not look like an extender that is away.
-        local = {"urlPrefix": url, "httpTimeout": "30s", "ignorable": False}
-        result["extenders"] = [{**extender, **local, **score_fields}]
+        section = {"urlPrefix": url, "httpTimeout": "30s", "ignorable": False}
+        result["extenders"] = [{**extender, **section, **score_fields}]
     return result
 
 

@@ -51,12 +51,12 @@ def read(folder: Path, options: Options, progress: Progress) -> list[Trace]:
 
 def _trace(path: Path, resource: Resource, machines: Mapping[str, _Machine], options: Options) -> Trace:
     table = read_table(path, options)
-    capacities = [machines.get(name) or machines.get(name.removeprefix("vm")) for name in table.names]
-    limits = np.array([0.0 if machine is None else machine.limits[resource] for machine in capacities])
+    matched = [machines.get(name) or machines.get(name.removeprefix("vm")) for name in table.names]
+    limits = np.array([0.0 if machine is None else machine.limits[resource] for machine in matched])
     measured = grid.share_measured(table.values)
-    stated = [np.nan if machine is None or machine.coverage is None else machine.coverage for machine in capacities]
+    stated = [np.nan if machine is None or machine.coverage is None else machine.coverage for machine in matched]
     coverage = np.where(np.isnan(stated), measured, stated)
-    unknown = np.array([machine is None for machine in capacities])
+    unknown = np.array([machine is None for machine in matched])
     small = ~unknown & ~(limits > 0.0)
     sparse = ~unknown & ~small & ~((coverage > grid.COVERAGE) & (measured > _LEAST_MEASURED))
     notes = [

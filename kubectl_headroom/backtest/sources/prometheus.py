@@ -47,10 +47,10 @@ def read_from(api: Api, options: Options, progress: Progress) -> list[Trace]:
         result = cluster.pod(key)
         return replace(merge_pod(result, pods_by_name.get(key.pod)) or result, node=key.node) if key.node else None
 
-    for metric in cluster.measured:
-        if homeless := sum(not key.node for key in metric.keys):
+    for usage in cluster.measured:
+        if homeless := sum(not key.node for key in usage.keys):
             where = f"query {cluster.queries['pods']!r} has the node of each pod"
-            metric.notes.append(f"{homeless} pods are on no node that is known; {where}.")
+            usage.notes.append(f"{homeless} pods are on no node that is known; {where}.")
     result = traces_of(cluster.measured, pod_of, api.url)
     if not result:
         texts = " and ".join(repr(cluster.queries[resource]) for resource in options.resources)
@@ -93,13 +93,13 @@ class _Cluster:
                 amounts[self._name(labels, self.queries[name])] = value
         for labels, _ in self._api.highest(self.queries["pods"], start, end):
             self._homes[self._name(labels, self.queries["pods"])] = labels
-        for metric in self.measured:
-            query = self.queries[metric.resource]
+        for usage in self.measured:
+            query = self.queries[usage.resource]
             for series in self._api.ranges(query, start + STEP_SECONDS, end):
                 pod = self._name(series.labels, query)
                 node = series.labels.get("node") or self._homes.get(pod, {}).get("node", "")
                 # A point covers the five minutes before it.
-                metric.add(Key(node, pod), series.times - STEP_SECONDS, series.values)
+                usage.add(Key(node, pod), series.times - STEP_SECONDS, series.values)
 
     def pod(self, key: Key) -> Pod:
         """The properties of a pod."""

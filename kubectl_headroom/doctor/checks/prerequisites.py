@@ -94,31 +94,31 @@ def _kubelets(linux: Mapping[str, Mapping[str, str]], server: tuple[int, int] | 
 
 def pod_security(cluster: Cluster) -> Iterator[Finding]:
     """Return whether the labels of Headroom's namespace let the agent's pods in."""
-    release = cluster.namespace
-    namespace = cluster.get(NAMESPACES, release)
+    place = cluster.namespace
+    namespace = cluster.get(NAMESPACES, place)
     if namespace is None and cluster.preflight:
-        yield ok(f"There is no namespace {release} yet: helm install --create-namespace makes it.")
+        yield ok(f"There is no namespace {place} yet: helm install --create-namespace makes it.")
         return
     if namespace is None:
-        yield installed_elsewhere(cluster, f"There is no namespace {release}.")
+        yield installed_elsewhere(cluster, f"There is no namespace {place}.")
         return
     level = labels(namespace).get(_ENFORCE, "")
-    admit = f"kubectl label namespace {release} {_ENFORCE}=privileged --overwrite"
+    admit = f"kubectl label namespace {place} {_ENFORCE}=privileged --overwrite"
     if level in {"baseline", "restricted"}:
         yield error(
-            f"Namespace {release} enforces pod security level {level}, which refuses the agent's pods: they read /proc "
+            f"Namespace {place} enforces pod security level {level}, which refuses the agent's pods: they read /proc "
             "and /sys/fs/cgroup of their node.",
             admit,
         )
     elif level == "privileged":
-        yield ok(f"Namespace {release} admits the agent's pods: pod security level {level}.")
+        yield ok(f"Namespace {place} admits the agent's pods: pod security level {level}.")
     elif level:
-        yield warning(f"Namespace {release} has label {_ENFORCE}={level}, which is no level.", admit)
+        yield warning(f"Namespace {place} has label {_ENFORCE}={level}, which is no level.", admit)
     else:
-        yield ok(f"Namespace {release} sets no pod security level of its own.")
+        yield ok(f"Namespace {place} sets no pod security level of its own.")
     if namespace["metadata"].get("deletionTimestamp"):
-        wait = f"kubectl wait --for=delete namespace/{release} --timeout=10m"
-        yield error(f"Namespace {release} is being deleted, with everything in it.", wait, docs="")
+        wait = f"kubectl wait --for=delete namespace/{place} --timeout=10m"
+        yield error(f"Namespace {place} is being deleted, with everything in it.", wait, docs="")
 
 
 def priority_classes(cluster: Cluster) -> Iterator[Finding]:

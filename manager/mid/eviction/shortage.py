@@ -55,8 +55,8 @@ def shortage(
     report = inputs.report
     if report is None or result.degraded or inputs.strategy.shadow or not report.collecting:
         return None
-    shortage = calculate(_in_favour(inputs, tombstones)) if result.deficit else result
-    return Shortage(shortage.requested, shortage.calculated, terminating)
+    favoured = calculate(_in_favour(inputs, tombstones)) if result.deficit else result
+    return Shortage(favoured.requested, favoured.calculated, terminating)
 
 
 def unknown_inputs(inputs: NodeInputs) -> tuple[str, ...]:

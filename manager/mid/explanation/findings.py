@@ -72,10 +72,10 @@ def _config(explanation: Explanation) -> Iterator[str]:
 
 def _manager(explanation: Explanation) -> Iterator[str]:
     """Return why nothing of this reaches the Node at all."""
-    inputs = explanation.seen
-    if inputs.lease is not None and not inputs.lease.held:
-        last = amounts.age(inputs.lease.renewed_ago)
-        why = f"its Lease was renewed {last} ago" if inputs.lease.holder else "its Lease has no holder"
+    observed = explanation.seen
+    if observed.lease is not None and not observed.lease.held:
+        last = amounts.age(observed.lease.renewed_ago)
+        why = f"its Lease was renewed {last} ago" if observed.lease.holder else "its Lease has no holder"
         yield f"no manager writes now ({why}), the Node keeps its amounts until one runs again"
 
 

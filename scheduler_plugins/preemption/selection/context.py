@@ -63,8 +63,8 @@ class Budgets:
     def refuse(self, pods: Iterable[QuotaPod]) -> list[QuotaPod]:
         """Return the pods that the Eviction API would refuse to evict if all of them were requested.
 
-        That is where a budget is used up, and of pods that several budgets are about, of which it evicts none. Who is
-        ending already need not be evicted.
+        That is where a budget is used up, and of pods that several budgets are about, of which it evicts none. A
+        terminating pod needs no eviction.
         """
         left: dict[str, int] = {}
         refused = []

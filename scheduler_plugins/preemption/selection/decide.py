@@ -52,13 +52,13 @@ def search(context: PreemptionContext, nodes: Sequence[str], misfit: Misfit, spa
     result, candidates = SearchResult(), list[Candidate]()
     needed, offset = candidates_needed(len(nodes)), crc32(context.pod.uid.encode()) % max(len(nodes), 1)
     for node in (*nodes[offset:], *nodes[:offset]):
-        victims = select_victims(context, node, misfit)
-        if isinstance(victims, Rejected):
-            result.rejected[node] = victims.reason
-        elif (why_not := spared(victims)) is not None:
+        candidate = select_victims(context, node, misfit)
+        if isinstance(candidate, Rejected):
+            result.rejected[node] = candidate.reason
+        elif (why_not := spared(candidate)) is not None:
             result.rejected[node] = why_not
         else:
-            candidates.append(victims)
+            candidates.append(candidate)
             if len(candidates) >= needed and any(candidate.violations == 0 for candidate in candidates):
                 break
     result.best = pick(candidates) if candidates else None

@@ -188,8 +188,8 @@ def _sequence(vector: Json, *, reserve: bool) -> dict[str, Any]:
     """
     ledger = QuotaLedger()
     pods = [QuotaPod.from_json(named(pod)) for pod in vector["pods"]]
-    cached = _uids(vector.get("cachedPods"))
-    counted = {pod.uid: pod for pod in pods if pod.uid in cached}
+    known_uids = _uids(vector.get("cachedPods"))
+    counted = {pod.uid: pod for pod in pods if pod.uid in known_uids}
     for entry in vector.get("elasticQuotas") or ():
         quota = Quota.from_json(entry.get("quota") or entry)
         ledger.put_quota(quota)
@@ -200,7 +200,7 @@ def _sequence(vector: Json, *, reserve: bool) -> dict[str, Any]:
         ledger.put_pod(standing_in(quota.namespace, rest))
     for pod in counted.values():
         ledger.admit(pod)
-    for uid in cached - counted.keys():
+    for uid in known_uids - counted.keys():
         other = standing_in("ns1", NOTHING)
         ledger.admit(QuotaPod(**{name: getattr(other, name) for name in QuotaPod.__slots__} | {"uid": uid}))
     states = []
@@ -209,7 +209,7 @@ def _sequence(vector: Json, *, reserve: bool) -> dict[str, Any]:
             ledger.admit(pod)
         else:
             ledger.withdraw(pod.uid)
-        states.append(_state(ledger, "ns1", cached | {pod.uid for pod in pods}))
+        states.append(_state(ledger, "ns1", known_uids | {pod.uid for pod in pods}))
     return {"ns1": states, "states": states}
 
 

@@ -164,15 +164,15 @@ def _columns(amounts: Mapping[str, int]) -> IntArray:
 
 def _compute_risk(vector: dict[str, Any]) -> dict[str, Any]:
     """The sums come from the vector and not from pods."""
-    inputs = {name: _columns(amounts) for name, amounts in vector["nodeRequestsAndLimits"].items()}
+    by_node = {name: _columns(amounts) for name, amounts in vector["nodeRequestsAndLimits"].items()}
     world, nodes = _row(vector)
-    record, capacity = nodes.tables[NAME], inputs["nodeCapacity"]
-    there = (inputs["nodeRequestMinusPod"], inputs["nodeLimitMinusPod"], capacity)
+    record, capacity = nodes.tables[NAME], by_node["nodeCapacity"]
+    there = (by_node["nodeRequestMinusPod"], by_node["nodeLimitMinusPod"], capacity)
     mean, deviation, cached = (record[key][0].tolist() for key in ("mean", "deviation", "known"))
     amounts = [part[:, 0].tolist() for part in there]
     columns = zip(mean, deviation, *amounts, strict=True)
     load = np.array([[load_risk(*column) if texts else 0.0] for texts, column in zip(cached, columns, strict=True)])
-    risk = world.plugin.risk(Totals(inputs["nodeRequest"], inputs["nodeLimit"], capacity), load)
+    risk = world.plugin.risk(Totals(by_node["nodeRequest"], by_node["nodeLimit"], capacity), load)
     return {"risk": float(risk[RESOURCES.index(vector["resource"]), 0])}
 
 

@@ -134,8 +134,8 @@ def test_exports_of_nodes(tmp_path: Path) -> None:
         write(tmp_path / node / "cpu_millicores.csv.gz", f"ts,a-{node}\n{START:.0f},100\n{START + 300:.0f},200\n")
     with pytest.raises(TraceError, match="has no trace"):
         trace("trace", tmp_path)
-    cached = [pod(f"shop/a-{node}", {"cpu": "2"}) for node in ("n1", "n2")]
-    file = pods_file(tmp_path / "pods.json", *cached)
+    stated_pods = [pod(f"shop/a-{node}", {"cpu": "2"}) for node in ("n1", "n2")]
+    file = pods_file(tmp_path / "pods.json", *stated_pods)
     result = trace("trace", tmp_path, options=Options(CPU_ONLY, pods=(file,)))
     assert (result.machines, result.names) == (("n1", "n2"), ("shop/a-n1", "shop/a-n2"))
     assert result.usage.tolist() == [[pytest.approx(0.1)] * 2, [pytest.approx(0.2)] * 2]

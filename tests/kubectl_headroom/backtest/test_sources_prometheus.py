@@ -52,9 +52,9 @@ class Server:
         self._http.server_close()
 
     def answer(self, path: str, parameters: dict[str, str]) -> Answer:
-        local = self.override(path, parameters)
-        if local is not None:
-            return local
+        answer = self.override(path, parameters)
+        if answer is not None:
+            return answer
         query = parameters["query"]
         if path.endswith("/query_range"):
             times = np.arange(float(parameters["start"]), float(parameters["end"]) + 1, float(parameters["step"]))
@@ -345,6 +345,6 @@ def test_wrong_files_are_refused(tmp_path: Path, options: dict[str, Any], conten
 
 def test_queries_are_documented() -> None:
     page = (Path(__file__).parents[3] / "docs/backtest.md").read_text()
-    requested = {name: text for name, text in QUERIES.items() if name not in {"memory-requests", "memory-limits"}}
-    assert [text for text in requested.values() if f"`{text}`" not in page] == []
+    queries = {name: text for name, text in QUERIES.items() if name not in {"memory-requests", "memory-limits"}}
+    assert [text for text in queries.values() if f"`{text}`" not in page] == []
     assert [name for name in QUERIES if f"`{name}`" not in page] == []

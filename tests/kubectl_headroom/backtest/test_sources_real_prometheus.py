@@ -48,7 +48,7 @@ class Site:
     usage: dict[str, FloatArray]
 
     def options(self, **more: object) -> Options:
-        inputs = {
+        config = {
             "resources": ("cpu",),
             "ca_file": str(self.authority),
             "user": "headroom",
@@ -56,7 +56,7 @@ class Site:
             "since": self.start,
             "until": self.start + STEP * STEPS,
         }
-        return Options(**{**inputs, **more})  # type: ignore[arg-type]
+        return Options(**{**config, **more})  # type: ignore[arg-type]
 
 
 def _metrics(start: float, usage: dict[str, FloatArray]) -> Iterator[str]:

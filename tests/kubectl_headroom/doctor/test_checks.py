@@ -222,7 +222,7 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
     "taint of another key is tolerated": _taint("gpu", key="disk", operator="Exists"),
     "taint of another value is tolerated": _taint("gpu", key="gpu", value="a"),
     "taint of another effect is tolerated": _taint("gpu", operator="Exists", effect="NoExecute"),
-    "taint of a node in problem": _taint("node.kubernetes.io/unschedulable"),
+    "taint of a cordoned node": _taint("node.kubernetes.io/unschedulable"),
     "agents are kept away from all nodes": [
         put(may.DAEMON_SETS, "headroom-agent", f"{_TEMPLATE} nodeSelector", {"no": "where"})
     ],

@@ -88,8 +88,8 @@ def running(program: Path, home: Path) -> Iterator[int]:
     """A browser, with a folder for its files; the port on which it takes commands. It ends at the end."""
     # Tests run as root, and open nothing but our own page.
     flags = ("headless", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "no-first-run")
-    local = ("disable-background-networking", "remote-debugging-port=0", f"user-data-dir={home}")
-    command = [str(program), *(f"--{entry}" for entry in (*flags, *local)), "about:blank"]
+    arguments = ("disable-background-networking", "remote-debugging-port=0", f"user-data-dir={home}")
+    command = [str(program), *(f"--{entry}" for entry in (*flags, *arguments)), "about:blank"]
     # Debian's program is a shell that waits for the browser: only a signal to the whole group reaches both.
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True)

@@ -64,7 +64,7 @@ def review(
     kind = {"group": "", "version": "v1", "kind": "ConfigMap"}
     what = {"group": "", "version": "v1", "resource": resource}
     options = f"{operation.capitalize()}Options"
-    stored = operation in {"CREATE", "UPDATE"}
+    is_write = operation in {"CREATE", "UPDATE"}
     return {
         "kind": "AdmissionReview",
         "apiVersion": "admission.k8s.io/v1",
@@ -78,7 +78,7 @@ def review(
             "namespace": namespace,
             "operation": operation,
             "userInfo": {"username": user, "groups": ["system:masters", "system:authenticated"]},
-            "object": config_map(text, name, namespace) if stored else None,
+            "object": config_map(text, name, namespace) if is_write else None,
             "oldObject": None if operation == "CREATE" else config_map(before, name, namespace),
             "dryRun": False,
             "options": {"kind": options, "apiVersion": "meta.k8s.io/v1", "fieldManager": "kubectl-edit"},

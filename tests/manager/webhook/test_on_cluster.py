@@ -236,10 +236,10 @@ def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
         over.set()
         editing.join(timeout=120)
     assert passed == []
-    stored = guarded.api.get(SECRET)
-    assert read(stored["data"]).ends > time.time() + LIFETIME_SECONDS - DAY
+    secret = guarded.api.get(SECRET)
+    assert read(secret["data"]).ends > time.time() + LIFETIME_SECONDS - DAY
     assert due.certificate in guarded.trusted()  # for an hour, since a replica may still serve its certificates
-    assert stored["metadata"]["ownerReferences"][0]["kind"] == "ValidatingWebhookConfiguration"
+    assert secret["metadata"]["ownerReferences"][0]["kind"] == "ValidatingWebhookConfiguration"
 
 
 def _differs(guarded: Guarded, seen: bytes) -> bool:

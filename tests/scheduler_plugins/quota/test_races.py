@@ -149,8 +149,8 @@ def _fits(world: World, uid: str) -> bool:
     if candidate.namespace not in QUOTAS:
         return True
     used = _used(world.bound())
-    remaining = [entry for entry in map(QuotaPod.from_json, world.pods.values()) if entry.uid != uid and not entry.node]
-    claimants = [item for item in remaining if item.nominated in NODES]
+    pending = [entry for entry in map(QuotaPod.from_json, world.pods.values()) if entry.uid != uid and not entry.node]
+    claimants = [item for item in pending if item.nominated in NODES]
     local, combined = candidate.charge, candidate.charge
     for claimant in claimants:
         least = amounts_of(QUOTAS[claimant.namespace]["spec"]["min"]) if claimant.namespace in QUOTAS else None

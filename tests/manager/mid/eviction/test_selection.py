@@ -57,8 +57,8 @@ def test_as_few_as_order_allows(cpu: int, memory: int, expected: list[str]) -> N
 )
 def test_pods_above_mid_and_those_that_come_back_are_never_evicted(what: dict[str, Any], why: str) -> None:
     (only,) = pods = inputs_of(mid("m", **what))
-    stored = Selection(spared=((only, why),), short=short(1000))
-    assert select_victims(pods, short(1000), lambda _: "") == (stored if why else Selection(victims=(only,)))
+    selection = Selection(spared=((only, why),), short=short(1000))
+    assert select_victims(pods, short(1000), lambda _: "") == (selection if why else Selection(victims=(only,)))
 
 
 def test_pods_without_mid_requests_ended_or_terminating_are_not_considered() -> None:

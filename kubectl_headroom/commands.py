@@ -138,17 +138,17 @@ def _simulate(options: argparse.Namespace) -> Ask:
         chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
     except ModuleNotFoundError as error:
         raise CommandError(_missing(error)) from error
-    given = pod_file.load(options.source) if pod_file.is_file(options.source) else None
-    if given is None:
+    file = pod_file.load(options.source) if pod_file.is_file(options.source) else None
+    if file is None:
         try:
             parsers.name(options.source)
         except argparse.ArgumentTypeError as error:
             raise CommandError(f"simulate pod: {error}.", USAGE) from error
     else:
-        given.pods(options.namespace or "")  # faults of the file are reported before any request
+        file.pods(options.namespace or "")  # faults of the file are reported before any request
     request = command.PodRequest(
         name=options.source,
-        given=given,
+        given=file,
         chosen=chosen,
         namespace=options.namespace,
         headroom_namespace=options.headroom_namespace,

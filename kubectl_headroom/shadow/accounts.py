@@ -47,10 +47,8 @@ def accounts(config_maps: Iterable[Any], nodes: Mapping[str, str], now: float) -
         nodes: name -> uid of the nodes that are meant: an account of another machine of that name is left out.
         now: the time to measure ages from. [unix s]
     """
-    accounts = [result for document in config_maps for result in shadow_accounts.read(document).items()]
-    result = [
-        of(name, account.account, now) for name, account in accounts if account and nodes.get(name) == account.node_uid
-    ]
+    pairs = [result for document in config_maps for result in shadow_accounts.read(document).items()]
+    result = [of(name, item.account, now) for name, item in pairs if item and nodes.get(name) == item.node_uid]
     return sorted(result, key=lambda account: account.name)
 
 

@@ -10,10 +10,9 @@ from kubectl_headroom import live, table
 from kubectl_headroom import output as outputs
 from kubectl_headroom.errors import CommandError
 from kubectl_headroom.simulate import document
-from kubectl_headroom.simulate import profile as profiles
 from kubectl_headroom.simulate import text as as_text
 from kubectl_headroom.simulate.pod_file import GivenPod, PodFile
-from kubectl_headroom.simulate.profile import SelectedProfile
+from kubectl_headroom.simulate.profile import SelectedProfile, of_cluster
 from kubectl_headroom.simulate.simulation import Simulation, World, simulate, without_readings
 from scheduler_plugins.api import LIVE_PODS
 
@@ -54,7 +53,7 @@ async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None
     Raises:
         CommandError: a requested object is absent or malformed.
     """
-    chosen = request.chosen or await profiles.of_cluster(api, request.headroom_namespace, request.scheduler_name)
+    chosen = request.chosen or await of_cluster(api, request.headroom_namespace, request.scheduler_name)
     namespace = live.namespace_of(api, request.namespace)
     pods = request.given.pods(namespace) if request.given else [await _live_pod(api, namespace, request.name)]
     world = World.empty(chosen.profile, (clock or await live.server_time(api))())

@@ -16,7 +16,7 @@ from manager.inputs.reading import Reader, get_path
 from manager.mid.node_filter import NodeFilter
 from manager.mid.publish import published_amounts
 from manager.web.history import WIDTH, Floats, History, Series, at, nothing
-from manager.web.state import State, state_of
+from manager.web.state import State, assess
 
 PAUSE_SECONDS: Final = 0.25  # between two handfuls of nodes [s]
 HANDFUL: Final = 25  # Nodes that are sampled without a break: one or two milliseconds of the event loop
@@ -82,7 +82,7 @@ class Recorder:
                 amounts.update(_of_report(cached.report, cached.prediction_summary.peak))
         excluded = exclusion.excludes(node["metadata"]["labels"])
         publishes = any(amounts[Series.PUBLISHED][resource] for resource in Resource)
-        state, reason = state_of(cached, age, excluded=excluded, publishes=publishes)
+        state, reason = assess(cached, age, excluded=excluded, publishes=publishes)
         warm, cold = (summary.warm, summary.cold) if summary else (None, None)
         point = _point(amounts)
         self.rows[name] = Row(name, uid, wall, state, reason, word, warm, cold, age, point)

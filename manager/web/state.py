@@ -52,9 +52,7 @@ WAITING: Final = frozenset({State.RETURNING, State.LEARNING, State.NEW})  # stat
 _OFF: Final = "ColocationDisabled"
 
 
-def state_of(
-    known: CachedNodeMetric | None, age: float | None, *, excluded: bool, publishes: bool
-) -> tuple[State, str]:
+def assess(known: CachedNodeMetric | None, age: float | None, *, excluded: bool, publishes: bool) -> tuple[State, str]:
     """Return the state of a node and its reason, given its cached NodeMetric and the age of its report. [s]"""
     if excluded or known is None or known.report is None or age is None:
         return _plain(State.EXCLUDED if excluded else State.SILENT)

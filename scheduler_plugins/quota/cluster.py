@@ -149,11 +149,9 @@ class QuotaCluster:
         Raises:
             QuantityError: an amount is not a quantity.
         """
-        ordered = sorted(
-            (Quota.from_json(quota, self._max_missing) for quota in quotas), key=lambda each: each.seniority
-        )
+        order = sorted((Quota.from_json(quota, self._max_missing) for quota in quotas), key=lambda each: each.seniority)
         first = self.ledger.quota(namespace)
-        return ordered == ([first, *self.ledger.passed_over(namespace)] if first is not None else [])
+        return order == ([first, *self.ledger.passed_over(namespace)] if first is not None else [])
 
     # Watches
 

@@ -68,9 +68,7 @@ class UnconfirmedReservations:
             used = ledger.used(name)
             if charge is not None and charge.namespace == name:
                 used = minus(used, charge.amounts)
-            of[name] = {
-                resource: _within(amount, used, quota.max, resource, UNLIMITED) for resource, amount in amounts.items()
-            }
+            of[name] = {key: _within(amount, used, quota.max, key, UNLIMITED) for key, amount in amounts.items()}
             total = plus(total, of[name])
             in_namespace = of[name] if name == namespace else in_namespace
         total_used = ledger.total_used

@@ -51,10 +51,9 @@ def _assert_same(left: Trainer, right: Trainer, *, index: bool = True) -> None:
     for metric, history in left.histories.items():
         ours, theirs = history.windows, right.histories[metric].windows
         np.testing.assert_array_equal(ours.held, theirs.held)
-        rows, remaining = ([trainer.row(entity) for entity in entities] for trainer in (left, right))
+        rows, others = ([trainer.row(entity) for entity in entities] for trainer in (left, right))
         np.testing.assert_array_equal(
-            ours.read(np.array(rows, dtype=np.intp), ours.held),
-            theirs.read(np.array(remaining, dtype=np.intp), ours.held),
+            ours.read(np.array(rows, dtype=np.intp), ours.held), theirs.read(np.array(others, dtype=np.intp), ours.held)
         )
 
 

@@ -66,9 +66,7 @@ def shown(value: object) -> str:
             return "-"
         return ", ".join(f"{name}: {shown(each)}" for name, each in value.items())
     if isinstance(value, list):
-        return ", ".join(
-            f"{entry['name']}: {entry['weight']}" if isinstance(entry, dict) else str(entry) for entry in value
-        )
+        return ", ".join(f"{item['name']}: {item['weight']}" if isinstance(item, dict) else str(item) for item in value)
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -192,9 +192,7 @@ def test_page_listens_on_loopback(helm: Helm) -> None:
 
 def test_watcher_is_off_by_default(helm: Helm) -> None:
     chart = render(helm)
-    assert [
-        entry["metadata"]["name"] for entry in chart.of_kind("Service") if "watcher" in entry["metadata"]["name"]
-    ] == []
+    assert [svc["metadata"]["name"] for svc in chart.of_kind("Service") if "watcher" in svc["metadata"]["name"]] == []
     assert "ports" not in chart.container("headroom-scheduler/extender")
 
 

@@ -73,9 +73,7 @@ def _spread(count: int) -> Json:
 
 
 def _containers(count: int, **part: Any) -> list[Json]:  # noqa: ANN401 - JSON
-    return [
-        {"name": f"c{index}", "resources": {"requests": {"cpu": f"{index + 1}m"}}, **part} for index in range(count)
-    ]
+    return [{"name": f"c{at}", "resources": {"requests": {"cpu": f"{at + 1}m"}}, **part} for at in range(count)]
 
 
 def _tolerations(count: int) -> Json:

@@ -128,10 +128,8 @@ def test_metrics_have_a_port_of_their_own(running: tuple[subprocess.Popen[bytes]
     assert _get(f"{url}/livez")[0] == 200
     texts = [json.loads(line)["message"] for line in log.read_text().splitlines()]
     (port,) = [line.rpartition(" ")[2] for line in texts if line.startswith("Serving /metrics and /watcher on ")]
-    address = f"http://127.0.0.1:{port}"
-    status, text = _get(f"{address}/metrics")
+    base = f"http://127.0.0.1:{port}"
+    status, text = _get(f"{base}/metrics")
     assert (status, "\nheadroom_scheduler_nodes 0.0\n" in text) == (200, True)
-    assert [_get(f"{address}/{page}")[0] for page in ("livez", "readyz", "watcher/health")] == [200, 503, 503]
-    assert [_get(f"{address}/{page}")[0] for page in ("filter", "preempt", "debug/nodes/a", "debug/plugins/")] == [
-        404
-    ] * 4
+    assert [_get(f"{base}/{page}")[0] for page in ("livez", "readyz", "watcher/health")] == [200, 503, 503]
+    assert [_get(f"{base}/{page}")[0] for page in ("filter", "preempt", "debug/nodes/a", "debug/plugins/")] == [404] * 4

@@ -24,9 +24,7 @@ from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric,
 
 def test_relist_of_the_same_changes_nothing() -> None:
     world = World()
-    objects = [
-        item for entry in "abc" for item in (node(entry), node_metric(entry), pod(entry, {"cpu": "1"}, node=entry))
-    ]
+    objects = [item for name in "abc" for item in (node(name), node_metric(name), pod(name, {"cpu": "1"}, node=name))]
     world.put(*objects)
     before = world.nodes("a", "b", "c")
     recorded: list[str] = []

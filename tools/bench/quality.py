@@ -1,4 +1,4 @@
-"""Quality of the predictions: the default policy and every model, on recorded usage, evaluated as by `backtest`."""
+"""Quality of the predictions: the default policy and every model, on recorded usage, scored as by `backtest`."""
 
 import resource
 import time
@@ -54,15 +54,13 @@ def measure(*, quick: bool = False) -> Iterator[Item]:
             trace = replace(trace, times=trace.times[:steps], usage=trace.usage[:steps])  # noqa: PLW2901 - shorter
         for machines in (2,) if quick else (40, 10, 5):
             finest = machines in (2, 40)
-            evaluated = chosen if finest else policies.parse([DEFAULT, KOORDINATOR])
-            results, seconds = _evaluated(trace, evaluated, machines, SEEDS[:1] if quick else SEEDS)
+            scored = chosen if finest else policies.parse([DEFAULT, KOORDINATOR])
+            results, seconds = _evaluated(trace, scored, machines, SEEDS[:1] if quick else SEEDS)
             yield from _rows(results, machines)
             if finest:
                 every += results
-                what = (
-                    f"backtest of {trace.resource}, {machines} machines, {len(evaluated)} policies: time of each seed"
-                )
-                budget = SPEED_BUDGET if len(evaluated) >= POLICIES else NONE
+                what = f"backtest of {trace.resource}, {machines} machines, {len(scored)} policies: time of each seed"
+                budget = SPEED_BUDGET if len(scored) >= POLICIES else NONE
                 yield Row(what, f"{seconds:.0f} s of processor", budget, value=seconds)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     yield Row("backtest, both resources in memory: RSS at its peak", f"{peak:.0f} MiB")

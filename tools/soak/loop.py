@@ -125,10 +125,8 @@ class Loop:
     def mid(self, node: str) -> Json:
         """The Mid resources of a node, if capacity and allocatable agree."""
         status = self.cluster.api.get(f"/api/v1/nodes/{node}")["status"]
-        published = [
-            {key: status[part].get(key) for key in (MID_CPU, MID_MEMORY)} for part in ("capacity", "allocatable")
-        ]
-        return published[0] if published[0] == published[1] and all(published[0].values()) else {}
+        mids = [{key: status[part].get(key) for key in (MID_CPU, MID_MEMORY)} for part in ("capacity", "allocatable")]
+        return mids[0] if mids[0] == mids[1] and all(mids[0].values()) else {}
 
     def explained(self, node: str) -> bool:
         """Return whether `kubectl headroom explain` finds nothing to change on the node."""

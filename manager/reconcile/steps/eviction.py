@@ -69,11 +69,10 @@ class NodeEvictionState:
         self.refused = {uid: each for uid, each in self.refused.items() if uid in pods}
         if not pods:
             return None
-        inputs = reconciled.inputs
-        evicting = total(pod.mid_requests for pod in pods.values() if self.is_terminating(pod))
+        inputs, ending = reconciled.inputs, total(pod.mid_requests for pod in pods.values() if self.is_terminating(pod))
         ages = [age for age in (inputs.report_age, inputs.prediction_age) if age is not None]
         left = self.tombstones.still_reported(now - max(ages, default=0.0), window_seconds)
-        return shortage(inputs, reconciled.result, left, evicting)
+        return shortage(inputs, reconciled.result, left, ending)
 
 
 def _since(times: Mapping[str, float], pods: Mapping[str, PodInputs], earliest: float) -> dict[str, float]:

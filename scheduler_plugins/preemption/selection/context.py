@@ -225,11 +225,7 @@ class PreemptionContext:
         """
         pod, ledger, there = self.pod, self.cluster.ledger, self.cluster.on_node(node).values()
         if self.quota is None:
-            result = [
-                candidate
-                for candidate in there
-                if candidate.priority < pod.priority and ledger.quota(candidate.namespace) is None
-            ]
+            result = [peer for peer in there if peer.priority < pod.priority and ledger.quota(peer.namespace) is None]
         elif self.beyond_min:
             in_namespace = (other for other in there if other.namespace == pod.namespace and not other.static)
             result = [other for other in in_namespace if other.priority < pod.priority]

@@ -214,9 +214,7 @@ def test_node_pressure_is_the_growth_of_the_kernels_counter(kind: str, recorded:
     _collect(collectors, machine)
     machine.advance("t010")
     measured = _values(_collect(collectors, machine), "psi_cpu_some")[NODE]
-    totals = [
-        machine.expected["instants"][entry]["node"]["psi_total_usec"]["cpu"]["some"] for entry in ("t002", "t010")
-    ]
+    totals = [machine.expected["instants"][at]["node"]["psi_total_usec"]["cpu"]["some"] for at in ("t002", "t010")]
     seconds = machine.expected["intervals"]["t002-t010"]["seconds"]
     assert measured == pytest.approx((totals[1] - totals[0]) / 1e6 / seconds, rel=0.02)
 

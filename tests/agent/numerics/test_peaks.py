@@ -126,10 +126,8 @@ def test_peaks_equal_plain_loops(table: list[list[float]]) -> None:
     result, rows = windows(table), np.arange(3)
     together = max(sum(value for value in slot if not math.isnan(value)) for slot in table)
     assert coincident_max(result, rows, DAY) == pytest.approx(together, rel=1e-6, abs=1e-30)
-    columns = [[slot[row] for slot in table if not math.isnan(slot[row])] for row in range(3)]
-    np.testing.assert_allclose(
-        highest(result, rows, DAY), [max(observed, default=math.nan) for observed in columns], 1e-6, 1e-30
-    )
+    by_row = [[slot[row] for slot in table if not math.isnan(slot[row])] for row in range(3)]
+    np.testing.assert_allclose(highest(result, rows, DAY), [max(row, default=math.nan) for row in by_row], 1e-6, 1e-30)
     assert coincident_max(result, rows, DAY) <= np.nansum(highest(result, rows, DAY)) + 1e-9
 
 

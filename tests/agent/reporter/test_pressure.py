@@ -51,9 +51,7 @@ def test_metrics_have_the_node_and_the_worst_pod() -> None:
     metrics = Metrics("n1")
 
     def shown() -> dict[str, float]:
-        families = [
-            entry for entry in metrics.registry.collect() if "pressure" in entry.name or "throttled" in entry.name
-        ]
+        families = [item for item in metrics.registry.collect() if "pressure" in item.name or "throttled" in item.name]
         return {
             "/".join((sample.name.removeprefix("headroom_agent_"), *sample.labels.values())): sample.value
             for family in families

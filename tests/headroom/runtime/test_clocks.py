@@ -87,11 +87,9 @@ def test_backoff_is_jittered() -> None:
     assert len(set(waits)) > 50
 
 
-@pytest.mark.parametrize(
-    ("seconds", "least"), [(5.0, 5.0), (0.0, 0.9), (1e9, LONGEST_RETRY_AFTER_SECONDS), (None, 0.9)]
-)
-def test_server_is_left_alone(seconds: float | None, least: float) -> None:
+@pytest.mark.parametrize(("wait", "least"), [(5.0, 5.0), (0.0, 0.9), (1e9, LONGEST_RETRY_AFTER_SECONDS), (None, 0.9)])
+def test_server_is_left_alone(wait: float | None, least: float) -> None:
     """A server is never requested before the time that it names; a year is capped."""
-    waits = [Backoff(1.0, 30.0, (0.9, 1.1)).failed(seconds) for _ in range(50)]
+    waits = [Backoff(1.0, 30.0, (0.9, 1.1)).failed(wait) for _ in range(50)]
     assert min(waits) >= least
     assert max(waits) <= max(least * 1.25, 1.1)

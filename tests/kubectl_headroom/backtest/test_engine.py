@@ -112,9 +112,7 @@ def test_result_names_its_source() -> None:
     assert [(entry.policy, entry.horizon_seconds) for entry in result] == [
         (name, seconds) for seconds in (HOUR, 6 * HOUR) for name in (ORACLE, "sum-max", "recent-max")
     ]
-    assert {(item.resource, item.machines, item.seeds, len(item.violation)) for item in result} == {
-        ("cpu", 3, (4, 5), 6)
-    }
+    assert {(row.resource, row.machines, row.seeds, len(row.violation)) for row in result} == {("cpu", 3, (4, 5), 6)}
 
 
 def test_part_of_the_resource_decides() -> None:

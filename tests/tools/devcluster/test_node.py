@@ -213,9 +213,7 @@ def _machine() -> dict[str, object]:
 
     def entries(folder: str) -> list[str]:
         path = Path(folder)
-        return (
-            sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("hr-")) if path.exists() else []
-        )
+        return sorted(file.name for file in path.iterdir() if not file.name.startswith("hr-")) if path.exists() else []
 
     mounts = [line.split(" ", 3)[3] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return {

@@ -29,7 +29,7 @@ def run(source: str, output: str) -> int:
         CommandError: the file cannot be read, or holds no config.
     """
     file = config_file.read(source)
-    result = review(file.text)
+    result = review(file.text, keys=file.keys)
     if outputs.is_for_people(output):
         show(file, result)
     else:

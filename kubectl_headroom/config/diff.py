@@ -48,7 +48,7 @@ async def run(api: kube.ApiServer, file: ConfigFile, namespace: str, config_name
     Returns:
         The exit code: 0, or 1 when the text would be refused as a whole, so that nothing would change.
     """
-    result = review(file.text)
+    result = review(file.text, keys=file.keys)
     if result.config is None:
         config_check.show(file, result)
         return FAILED

@@ -21,6 +21,7 @@ class ConfigFile:
     text: str | None
     """The text of `colocation-config`; None where a ConfigMap has no such key, which means the defaults."""
     name: str = ""  # name of the ConfigMap; empty for raw JSON
+    keys: tuple[str, ...] = ()  # its keys
 
 
 def read(source: str) -> ConfigFile:
@@ -69,7 +70,7 @@ def parse(text: str, place: str) -> ConfigFile:
             f"{place}: data.{CONFIG_MAP_KEY} must be a text with JSON in it: write it below `{CONFIG_MAP_KEY}: |`.",
             USAGE,
         )
-    return ConfigFile(place, value, _name(holding[0]))
+    return ConfigFile(place, value, _name(holding[0]), tuple(map(str, _data(holding[0]))))
 
 
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:

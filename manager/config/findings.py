@@ -8,6 +8,7 @@ from typing import Any, Final
 
 _LONGEST: Final = 60
 _CLOSE: Final = 0.8
+_MOST_KEYS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,11 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(name[:_LONGEST].lower(), by_lower, n=1, cutoff=_CLOSE)
     return by_lower[close[0]] if close else None
+
+
+def resembling(name: str, keys: Iterable[str]) -> tuple[str, ...]:
+    """Return the first few keys that were probably intended as another name."""
+    return tuple(sorted(key for key in keys if key != name and nearest(key, (name,)))[:_MOST_KEYS])
 
 
 def entry_name(index: int, name: str | None) -> str:

@@ -4,7 +4,7 @@ A fault in the cluster's part refuses the whole text (the last good one stays in
 `nodeConfigs` disables that entry alone. An unknown name that resembles a known one is a fault, any other a warning.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -15,7 +15,7 @@ from crds.names import CONFIG_MAP_KEY
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
 from manager.config.document import document
 from manager.config.fields import Fields
-from manager.config.findings import ConfigFinding, join
+from manager.config.findings import ConfigFinding, join, resembling
 from manager.config.layers import Layers
 from manager.config.models import PART, check, faults_together
 from manager.inputs.reading import LONGEST_ANNOTATION
@@ -66,17 +66,24 @@ class Review:
         return () if self.unchanged else (*self.errors, *self.entry_errors)
 
 
-def review(text: str | None, before: str | None = None) -> Review:
+def review(text: str | None, before: str | None = None, keys: Iterable[str] = ()) -> Review:
     """Validate a text that is about to be stored, for the admission webhook and `kubectl headroom`.
 
     Args:
         text: value of key `colocation-config`; `None` when the ConfigMap has no such key.
         before: the value that it replaces; `None` when there was none.
+        keys: the keys of the ConfigMap.
     """
     parsed = parse_config(text)
-    warnings = (NO_KEY,) if text is None else (*parsed.warnings, *parsed.hints)
+    warnings = (*((NO_KEY,) if text is None else (*parsed.warnings, *parsed.hints)), *misspelt_keys(keys))
     unchanged = text is not None and text == before
     return Review(parsed.config, parsed.errors, parsed.entry_errors, warnings, unchanged)
+
+
+def misspelt_keys(keys: Iterable[str]) -> tuple[ConfigFinding, ...]:
+    """Warn about keys of a ConfigMap that resemble `colocation-config`; Koordinator's other keys pass."""
+    message = f"no such key, its text is not read: rename the key to {CONFIG_MAP_KEY}, or remove it"
+    return tuple(ConfigFinding(join("data", key), message) for key in resembling(CONFIG_MAP_KEY, keys))
 
 
 @lru_cache(_CACHED_TEXTS)

@@ -2,14 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import kopf
 
-from crds.names import CONFIG_MAP_KEY
 from manager.config.parse import review
+from manager.handlers.config_map import keys_of, text_of
 from manager.webhook import admission
 
 _VALIDATOR: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="admission")
@@ -32,16 +31,12 @@ def register(registry: kopf.OperatorRegistry) -> None:
     async def config_map_edit(*, warnings: list[str], **given: Any) -> None:  # noqa: ANN401 - whatever kopf gives
         # A text of a megabyte takes a second, and the manager has other work, some of it in threads.
         loop = asyncio.get_running_loop()
-        result = await loop.run_in_executor(_VALIDATOR, review, _text(given["new"]), _text(given["old"]))
+        new = given["new"]
+        result = await loop.run_in_executor(_VALIDATOR, review, text_of(new), text_of(given["old"]), keys_of(new))
         refusals = result.refusals()
         if refusals:
             raise kopf.AdmissionError(admission.folded(refusals), code=admission.UNPROCESSABLE)
         warnings += [str(warning) for warning in result.warnings]
-
-
-def _text(config_map: Mapping[str, Any] | None) -> str | None:
-    text = ((config_map or {}).get("data") or {}).get(CONFIG_MAP_KEY)
-    return None if text is None else str(text)
 
 
 def _is_logged_by_server(record: logging.LogRecord) -> bool:

@@ -41,6 +41,7 @@ async def load(api: ApiServer, context: Context) -> None:
         last_good=own.text or config_map.text_of(last_good),
         last_good_since=own.since if own.text else config_map.since_of(last_good),
         now=context.wall(),
+        keys=config_map.keys_of(result),
     )
 
 
@@ -67,7 +68,8 @@ class ConfigReconciler:
         context = self._run.context
         self._record_object(obj)
         text = config_map.text_of(obj)
-        self._apply(after_change(context.in_force, text, present=obj is not None, now=context.wall()))
+        keys = config_map.keys_of(obj)
+        self._apply(after_change(context.in_force, text, present=obj is not None, now=context.wall(), keys=keys))
 
     def _record_object(self, obj: dict[str, Any] | None) -> None:
         """Record its annotation and its uid: `kubectl describe` selects events by uid."""

@@ -24,6 +24,11 @@ def text_of(config_map: Mapping[str, Any] | None) -> str | None:
     return None if text is None else str(text)
 
 
+def keys_of(config_map: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The keys of a ConfigMap, to warn about misspelt ones."""
+    return tuple((config_map or {}).get("data") or ())
+
+
 def state_of(config_map: Mapping[str, Any] | None) -> str | None:
     state = _annotations(config_map).get(ANNOTATION_CONFIG_STATE)
     return None if state is None else str(state)

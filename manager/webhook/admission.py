@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from crds.names import CONFIG_MAP_KEY
 from headroom.runtime.sanitize import printable
-from manager.config.findings import ConfigFinding
+from manager.config.findings import ConfigFinding, resembling
 
 HANDLER: Final = "configmaps"  # path of the webhook, and id of kopf's handler
 UNPROCESSABLE: Final = 422  # HTTP status of a refusal, as of every invalid object
@@ -43,6 +43,7 @@ class AdmissionRequest:
     user: str  # the editing user
     text: str | None  # the config as it would be; `None` when there would be none
     before: str | None  # the present config; `None` without one
+    misspelt_keys: tuple[str, ...] = ()
 
     def concerns(self, namespace: str, name: str) -> bool:
         stored = self.operation in {"CREATE", "UPDATE"} and self.resource == "v1/configmaps"
@@ -81,15 +82,16 @@ def read(body: bytes) -> AdmissionRequest:
         user=str(_mapping(request, "userInfo").get("username", "")),
         text=_text(now),
         before=_text(before),
+        misspelt_keys=resembling(CONFIG_MAP_KEY, _mapping(now, "data")),
     )
 
 
 def for_kopf(review: AdmissionRequest) -> Json:
     """Return the request for kopf: reduced to the fields that the handler reads, and without an object uid to store."""
 
-    def config_map(text: str | None) -> Json:
+    def config_map(text: str | None, keys: Iterable[str] = ()) -> Json:
         metadata = {"name": review.name, "namespace": review.namespace}
-        data = {} if text is None else {CONFIG_MAP_KEY: text}
+        data = dict.fromkeys(keys, "") | ({} if text is None else {CONFIG_MAP_KEY: text})
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
     request = {
@@ -99,7 +101,7 @@ def for_kopf(review: AdmissionRequest) -> Json:
         "userInfo": {"username": review.user},
         "name": review.name,
         "namespace": review.namespace,
-        "object": config_map(review.text),
+        "object": config_map(review.text, review.misspelt_keys),
         "oldObject": config_map(review.before) if review.operation == "UPDATE" else None,
     }
     return {"apiVersion": review.version, "kind": "AdmissionReview", "request": request}

@@ -39,7 +39,9 @@ OTHER = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other"}}
 )
 def test_manifest_is_opened(manifest: str) -> None:
     """A ConfigMap's manifest, in YAML or JSON, alone or among others, yields the text in it and its name."""
-    assert config_file.parse(manifest, "f") == config_file.ConfigFile("f", TEXT, "slo-controller-config")
+    assert config_file.parse(manifest, "f") == config_file.ConfigFile(
+        "f", TEXT, "slo-controller-config", ("colocation-config",)
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_everything_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ('{"other": true}', "accepted, with 1 warning"),
         ("{}", "accepted"),
         (yaml.safe_dump({"kind": "ConfigMap", "data": {"colocation-config": '{"enable": true}'}}), "accepted"),
-        (yaml.safe_dump({"kind": "ConfigMap", "data": {"colocation-cfg": "{}"}}), "accepted, with 1 warning"),
+        (yaml.safe_dump({"kind": "ConfigMap", "data": {"colocation-cfg": "{}"}}), "accepted, with 2 warnings"),
     ],
 )
 def test_accepted(text: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,8 @@ from manager.config.parse import review
 GOOD, BETTER, BAD = '{"enable": true}', '{"enable": true, "midUnallocatedPercent": 5}', '{"enabl": true}'
 
 
-def start(text: str | None, kept: str | None, **more: float) -> InForce:
-    return at_start(text, present=text is not None, last_good=kept, **more)
+def start(text: str | None, kept: str | None, since: float = 0.0, now: float = 0.0) -> InForce:
+    return at_start(text, present=text is not None, last_good=kept, last_good_since=since, now=now)
 
 
 FIRST = after_change(InForce(), GOOD, present=True)
@@ -38,6 +38,16 @@ def test_missing_key_means_defaults(text: str | None, warnings: list[str]) -> No
     assert review(text).refusals() == ()
 
 
+@pytest.mark.parametrize("text", [GOOD, BAD, None])
+def test_misspelt_keys_are_warnings(text: str | None) -> None:
+    """A key close to the right one is a warning, with and without the right one; Koordinator's other keys are none."""
+    keys = ("colocation-confg", "Colocation-Config", "colocation-config", "resource-qos-config", "cpu-burst-config")
+    now = after_change(FIRST, text, present=True, keys=keys)
+    for warnings in (now.warnings, review(text, keys=keys).warnings):
+        misspelt = [warning.path for warning in warnings if "its text is not read: rename the key" in warning.message]
+        assert misspelt == ["data.Colocation-Config", "data.colocation-confg"]
+
+
 @pytest.mark.parametrize(
     ("text", "kept", "enabled", "origin"),
     [
@@ -61,7 +71,7 @@ def test_time_stays_while_the_text_does() -> None:
     repaired, other = (after_change(bad, text, present=True, now=30.0) for text in (GOOD, BETTER))
     gone = after_change(first, None, present=False, now=40.0)
     assert [entry.since for entry in (first, bad, repaired, other, gone)] == [10.0, 10.0, 10.0, 30.0, 40.0]
-    assert [start(text, GOOD, last_good_since=5.0, now=50.0).since for text in (GOOD, BETTER)] == [5.0, 50.0]
+    assert [start(text, GOOD, since=5.0, now=50.0).since for text in (GOOD, BETTER)] == [5.0, 50.0]
 
 
 def test_unchanged_text_is_allowed() -> None:

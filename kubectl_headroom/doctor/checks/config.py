@@ -17,7 +17,8 @@ def check(cluster: Cluster) -> Iterator[Finding]:
     """The ConfigMap as the manager evaluates it."""
     called = cluster.config_name
     place = f"ConfigMap {cluster.namespace}/{called}"
-    if cluster.get(CONFIG_MAPS, called) is None:
+    config_map = cluster.get(CONFIG_MAPS, called)
+    if config_map is None:
         create = f"create configmap {called} --from-literal={CONFIG_MAP_KEY}='{{\"enable\": true}}'"
         yield info(
             f"There is no {place}: the defaults apply, and no Mid resources are published.",
@@ -26,7 +27,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
         )
         return
     edit = f"kubectl -n {cluster.namespace} edit configmap {called}"
-    reviewed = review(config_data(cluster, called, CONFIG_MAP_KEY))
+    reviewed = review(config_data(cluster, called, CONFIG_MAP_KEY), keys=config_map.get("data") or ())
     if reviewed.errors:
         message = f"{place} is not in force: {sentences(reviewed.errors)}. {_in_force_instead(cluster)}"
         yield error(message, edit, list(map(str, reviewed.errors)))

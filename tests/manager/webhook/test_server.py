@@ -86,6 +86,9 @@ async def test_warnings() -> None:
     async with serving() as served:
         result = await served.ask(review('{"enable": true, "somethingElse": 1}'))
         assert (result["allowed"], ["somethingElse" in warning for warning in result["warnings"]]) == (True, [True])
+        body = review("{}")
+        body["request"]["object"]["data"] |= {"colocation-confg": "{}", "cpu-burst-config": "{}"}
+        assert ["data.colocation-confg" in warning for warning in (await served.ask(body))["warnings"]] == [True]
         result = await served.ask(review("x" * (1024 * 1024 + 1)))
         assert (result["allowed"], served.count("unchecked")) == (True, 1)
         assert "longer than any ConfigMap" in result["warnings"][0]

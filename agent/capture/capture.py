@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from agent.host.cgroup import NoCgroups, detect
-from agent.host.procfs import HostPaths
+from agent.host.procfs import ARCSTATS, HostPaths
 from headroom.runtime.options import Parser, WrongSetting, variable
 
 _FIRST_SECONDS: Final = (0, 1, 2, 10)
@@ -27,7 +27,7 @@ _CHUNK_BYTES: Final = 1 << 16
 
 # What the agent reads (hot), and what explains it. Nothing of processes but the kernel's sums.
 _PROC_HOT: Final = (
-    "stat", "meminfo", "loadavg", "uptime", "pressure/cpu", "pressure/memory", "pressure/io",
+    "stat", "meminfo", ARCSTATS, "loadavg", "uptime", "pressure/cpu", "pressure/memory", "pressure/io",
 )  # fmt: skip
 _PROC: Final = ("vmstat", "cgroups", "cpuinfo", "swaps", "sys/kernel/osrelease", "self/cgroup")
 _PROC_MOUNTS: Final = ("mounts", "self/mountinfo")

@@ -1,4 +1,4 @@
-"""CPU and memory of the whole node, from /proc/stat and /proc/meminfo."""
+"""CPU and memory of the whole node, from /proc/stat, /proc/meminfo and ZFS's arcstats."""
 
 from agent.collectors.base import Machine, Tick
 from agent.host import procfs
@@ -13,11 +13,12 @@ _MOST_CORES = 4096.0
 
 
 class NodeCollector:
-    """Cores = busy ticks / (seconds * ticks per second); memory = total - huge pages - available, or - free."""
+    """Cores = busy ticks / (seconds * ticks per second); memory = total - huge pages - ARC - available."""
 
     def __init__(self, machine: Machine) -> None:
         self._stat = machine.open(machine.paths.proc / "stat")
         self._meminfo = machine.open(machine.paths.proc / "meminfo")
+        self._arcstats = machine.open(machine.paths.proc / procfs.ARCSTATS)
         self._slept = machine.slept
         self._ticks_per_second = machine.ticks_per_second
         self._rates = machine.rates(shortest_seconds=_TICKS_TO_SPARE / machine.ticks_per_second)
@@ -39,7 +40,13 @@ class NodeCollector:
         return collected
 
     def _memory(self) -> tuple[float | Gap, ...]:
-        memory = procfs.meminfo(self._meminfo.read())
+        try:
+            arcstats = self._arcstats.read()
+        except Unreadable as error:
+            if not error.gone:
+                raise
+            arcstats = None  # no ZFS on this machine
+        memory = procfs.meminfo(self._meminfo.read(), arcstats)
         return float(memory.used_bytes), float(memory.used_with_page_cache_bytes)
 
     def _cpu(self) -> tuple[float | Gap, ...]:

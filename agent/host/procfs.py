@@ -14,6 +14,9 @@ _MOST: Final = 1 << 64
 MOST_BYTES: Final = 1 << 53
 """More memory than this no machine has (8 PiB): a counter that wrapped around, or another file. [bytes]"""
 
+ARCSTATS: Final = "spl/kstat/zfs/arcstats"
+"""File of /proc with the size of ZFS's cache, the ARC."""
+
 
 class Malformed(ValueError):  # noqa: N818 - the state of the file
     """A kernel file with unexpected content: a short read, or another file. The message names the missing part."""
@@ -40,16 +43,17 @@ class MemInfo:
     free_bytes: int  # MemFree
     available_bytes: int  # MemAvailable
     huge_pages_bytes: int  # pools of huge pages, which kubelet takes out of allocatable memory
+    arc_bytes: int  # the part of ZFS's cache above its minimum, which ZFS frees on demand; not in MemAvailable
 
     @property
     def used_bytes(self) -> int:
-        """Memory in use without page cache and huge pages: total - pools of huge pages - available."""
-        return max(self.total_bytes - self.huge_pages_bytes - self.available_bytes, 0)
+        """Memory in use without page cache: total - pools of huge pages - ARC above its minimum - available."""
+        return max(self.total_bytes - self.huge_pages_bytes - self.arc_bytes - self.available_bytes, 0)
 
     @property
     def used_with_page_cache_bytes(self) -> int:
-        """Memory in use with page cache, without huge pages: total - pools of huge pages - free."""
-        return max(self.total_bytes - self.huge_pages_bytes - self.free_bytes, 0)
+        """Memory in use with page cache: total - pools of huge pages - ARC above its minimum - free."""
+        return max(self.total_bytes - self.huge_pages_bytes - self.arc_bytes - self.free_bytes, 0)
 
 
 def number(text: str, what: str) -> int:
@@ -93,8 +97,11 @@ def meminfo_kilobytes(text: str) -> dict[str, int]:
     return amounts
 
 
-def meminfo(text: str) -> MemInfo:
-    """The machine's memory. Raises Malformed: A line that we need is missing, or a part exceeds the total."""
+def meminfo(text: str, arcstats: str | None = None) -> MemInfo:
+    """The machine's memory; `arcstats` is ZFS's file, None without ZFS.
+
+    Raises Malformed: A line that we need is missing, or a part exceeds the total.
+    """
     amounts = meminfo_kilobytes(text)
     missing = [name for name in ("MemTotal", "MemFree", "MemAvailable") if name not in amounts]
     if missing:
@@ -103,11 +110,22 @@ def meminfo(text: str) -> MemInfo:
         pages = re.search(r"^HugePages_Total:\s*(\S+)$", text, flags=re.MULTILINE)
         count = number(pages[1], "/proc/meminfo: HugePages_Total") if pages else 0
         amounts["Hugetlb"] = count * amounts.get("Hugepagesize", 0)
-    result = MemInfo(*(amounts[name] * 1024 for name in ("MemTotal", "MemFree", "MemAvailable", "Hugetlb")))
-    parts = (result.free_bytes, result.available_bytes, result.huge_pages_bytes)
+    arc = 0 if arcstats is None else arc_above_minimum_bytes(arcstats)
+    sizes = (amounts[name] * 1024 for name in ("MemTotal", "MemFree", "MemAvailable", "Hugetlb"))
+    result = MemInfo(*(*sizes, arc))
+    parts = (result.free_bytes, result.available_bytes, result.huge_pages_bytes, result.arc_bytes)
     if max(parts) > result.total_bytes or result.total_bytes > MOST_BYTES:
         raise Malformed("/proc/meminfo has more free than total memory, or an impossible total")
     return result
+
+
+def arc_above_minimum_bytes(arcstats: str) -> int:
+    """Size of ZFS's cache above its minimum: max(size - c_min, 0). Raises Malformed: A line is missing."""
+    lines = dict(re.findall(r"^(size|c_min)\s+\d+\s+(\S+)$", arcstats, flags=re.MULTILINE))
+    if missing := [name for name in ("size", "c_min") if name not in lines]:
+        raise Malformed(f"ZFS's arcstats has no {', '.join(missing)}")
+    size, least = (number(lines[name], f"ZFS's arcstats: {name}") for name in ("size", "c_min"))
+    return max(size - least, 0)
 
 
 def pressure_totals(text: str) -> dict[str, int]:

@@ -175,6 +175,10 @@ PARSERS: Final = {
         lambda found: all(map(below(5 * LARGEST), found.values())),
     ),
     "CPUs": Parser(kernel_texts(STAT), procfs.cpu_count, Malformed, "/proc/stat", below(LARGEST)),
+    "ARC": Parser(
+        kernel_texts("name type data\nsize 4 41943040\nc_min 4 8388608\n"), procfs.arc_above_minimum_bytes, Malformed,
+        "arcstats", below(LARGEST),
+    ),
     "memory": Parser(kernel_texts(MEMINFO), procfs.meminfo, Malformed, "/proc/meminfo", _memory),
     "pressure": Parser(
         kernel_texts(PRESSURE), procfs.pressure_totals, Malformed, "pressure",

@@ -65,6 +65,16 @@ def test_capture_shows_the_same_machine_and_keeps_links(kind: str, recorded: Mak
     assert links == ({"cpu", "cpuacct"} if kind == "v1vm-systemd" else set())
 
 
+def test_size_of_zfs_cache_is_recorded_and_replayed(recorded: Make, tmp_path: Path) -> None:
+    """A replay leaves the ARC above its minimum out of memory, as the agent does."""
+    machine, folder = recorded("v2-systemd"), tmp_path / "capture"
+    arcstats = machine.live / "proc/spl/kstat/zfs/arcstats"
+    arcstats.parent.mkdir(parents=True)
+    arcstats.write_text(f"size 4 {40 << 20}\nc_min 4 {8 << 20}\n")
+    node = replay.as_json(replay.replay(_take(machine, folder)))["intervals"]["t000-t001"]["node"]
+    assert node["memoryBytes"] == machine.expected["instants"]["t000"]["node"]["memory_used_bytes"] - (32 << 20)
+
+
 def test_files_are_byte_for_byte(recorded: Make, tmp_path: Path) -> None:
     """Every counter is as the kernel wrote it, and its reading lies inside of the instant's."""
     machine, folder = recorded("v2-systemd"), tmp_path / "capture"

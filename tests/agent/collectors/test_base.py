@@ -31,6 +31,23 @@ def test_bad_meminfo_is_a_named_gap_of_memory_and_cpu_goes_on(recorded: Make, co
     assert [sample.metric for sample in collected.samples] == [CPU]
 
 
+def test_arcstats_change_memory_alone(recorded: Make) -> None:
+    """Memory is without the ARC above its minimum; a torn file of ZFS is a named gap of memory, and CPU goes on."""
+    machine = recorded("v2-cgroupfs")
+    collector = resolve(["node"], machine.machine())["node"]
+    before = {sample.metric: sample.value for sample in collector.collect(Tick(0.0, ())).samples}
+    file = machine.live / "proc/spl/kstat/zfs/arcstats"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"size 4 {40 << 20}\nc_min 4 {8 << 20}\n")
+    after = {sample.metric: sample.value for sample in collector.collect(Tick(1.0, ())).samples}
+    assert [before[metric] - after[metric] for metric in (MEMORY, MEMORY_WITH_PAGE_CACHE)] == [32 << 20] * 2
+    file.write_text("size 4 12\n")
+    machine.now += 1
+    collected = collector.collect(Tick(2.0, ()))
+    assert [gap.reason for gap in collected.missing if gap.metric != CPU] == [Gap.MALFORMED] * 2
+    assert collected.problem == "ZFS's arcstats has no c_min"
+
+
 def test_missing_stat_is_a_named_gap_of_cpu_and_memory_goes_on(recorded: Make) -> None:
     machine = recorded("v2-cgroupfs")
     collector = resolve(["node"], machine.machine())["node"]

@@ -11,6 +11,15 @@ intr 574218032 193 0
 MEMINFO = "MemTotal:  1048576 kB\nMemFree:  262144 kB\nMemAvailable:  524288 kB\nHugePages_Total:  0\n"
 
 
+def arcstats(size: int, least: int) -> str:
+    """ZFS's file with its neighbouring names."""
+    return (
+        "13 1 0x01 147 39984 9142098838 12345678\nname    type data\nhits    4    7\nc    4    9\n"
+        f"c_min    4    {least}\nc_max    4    99\nsize    4    {size}\ncompressed_size    4    1\n"
+        "memory_available_bytes    3    -5\n"
+    )
+
+
 def test_busy_ticks_leave_idle_out() -> None:
     """Busy is user + nice + system + irq + softirq; idle, iowait, steal and guest are not."""
     assert procfs.busy_ticks(STAT) == 514003 + 37519 + 593580 + 45033 + 38832
@@ -47,6 +56,34 @@ def test_huge_pages_are_not_in_use(pools: str, used_gib: int) -> None:
     assert memory.used_bytes == used_gib << 30
     assert memory.used_with_page_cache_bytes == (used_gib + 8) << 30
     assert memory.total_bytes == 128 << 30
+
+
+def test_arc_above_minimum_is_not_in_use() -> None:
+    """A node of 64 GiB with 31 GiB available and an ARC of 22 GiB, 2 of which it keeps: 13 GiB are in use."""
+    text = f"MemTotal: {64 << 20} kB\nMemFree: {30 << 20} kB\nMemAvailable: {31 << 20} kB\n"
+    memory = procfs.meminfo(text, arcstats(22 << 30, 2 << 30))
+    assert memory.used_bytes == 13 << 30
+    assert memory.used_with_page_cache_bytes == 14 << 30
+    assert procfs.meminfo(text, arcstats(1 << 30, 2 << 30)) == procfs.meminfo(text)  # below its minimum
+    assert procfs.meminfo(text, arcstats(60 << 30, 0)).used_bytes == 0
+    both = procfs.meminfo(f"{text}Hugetlb: {8 << 20} kB\n", arcstats(22 << 30, 2 << 30))
+    assert both.used_bytes == 5 << 30
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "size, c_min"),
+        ("size 4 12\n", "c_min"),
+        ("size 4 x\nc_min 4 1\n", "size"),
+        ("size 4 12\nc_min 4 -1\n", "c_min"),
+        ("size 4 12\nc_min 4", "c_min"),  # a short read
+        (arcstats(65 << 30, 1), "more free than total"),
+    ],
+)
+def test_bad_arcstats_is_refused_by_its_line(text: str, named: str) -> None:
+    with pytest.raises(Malformed, match=named):
+        procfs.meminfo(f"MemTotal: {64 << 20} kB\nMemFree: 1 kB\nMemAvailable: 1 kB\n", text)
 
 
 @pytest.mark.parametrize(

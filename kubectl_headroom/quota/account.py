@@ -59,8 +59,7 @@ def account(seen: QuotaSnapshot, namespace: str, name: str) -> Account:
         raise CommandError(_missing(seen, here, namespace, name))
     shares, total = all_shares(seen.cluster)
     mine = next((share for share in shares if share.quota.uid == quota.uid), None)
-    spare = {share.resource: share.min - share.used for share in total}
-    left = {share.resource: share.left(spare) for share in (mine.shares if mine else ())}
+    left = {share.resource: share.left(total) for share in (mine.shares if mine else ())}
     pods = [pod for pod in seen.cluster.pods.values() if mine is not None and pod.namespace == namespace]
     charged = sorted((pod for pod in pods if pod.charged), key=lambda pod: (-pod.charge.get("cpu", 0), pod.name))
     line = sorted((pod for pod in pods if waits(pod)), key=lambda pod: (-pod.priority, pod.created, pod.name))
@@ -99,7 +98,8 @@ def sentences(found: Account) -> Iterator[str]:
         yield "Nothing of it is enforced: the scheduler's profile does not list CapacityScheduling."
     for share in found.shares.shares if found.shares else ():
         name = share.resource
-        used = f"{name}: {text(name, share.used)} in use of min {text(name, share.min)}"
+        least = "no min" if share.min is None else f"min {text(name, share.min)}"
+        used = f"{name}: {text(name, share.used)} in use of {least}"
         most = f", max {text(name, share.max)}" if share.max is not None else ", no max"
         left = found.left.get(name)
         more = "it may take as much more as it likes" if left is None else f"it may take {text(name, left)} more now"

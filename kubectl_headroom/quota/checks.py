@@ -6,7 +6,6 @@ from enum import StrEnum
 from typing import Any, Final
 
 from crds.quantity import QuantityError
-from kubectl_headroom.quota.shares import waits
 from scheduler_plugins.api import (
     CORE,
     NOTHING,
@@ -35,7 +34,7 @@ class Finding:
     """A finding."""
 
     level: Level  # how bad it is
-    check: str  # which check found it: status, capacity, bounds, several, over-max, unbounded or unguaranteed
+    check: str  # which check found it: status, capacity, bounds, several, over-max or unbounded
     quota: str  # `namespace/name`, or another subject
     text: str  # the fault with its numbers, and the way out
 
@@ -46,7 +45,7 @@ def check(cluster: QuotaCluster) -> list[Finding]:
     Args:
         cluster: quotas, pods and nodes.
     """
-    result = [*_over_capacity(cluster), *_unguaranteed(cluster)]
+    result = [*_over_capacity(cluster)]
     for quota in sorted(cluster.ledger.in_force, key=lambda each: each.namespace):
         result += [*_status(cluster, quota, _said(cluster, quota)), *_bounds(quota), *_over_max(cluster, quota)]
         result += [
@@ -103,24 +102,6 @@ def _over_capacity(cluster: QuotaCluster) -> Iterator[Finding]:
                 "capacity",
                 _ALL,
                 f"{texts}: the sum of min exceeds the cluster's capacity; lower min, or add nodes",
-            )
-
-
-def _unguaranteed(cluster: QuotaCluster) -> Iterator[Finding]:
-    """Report resources that pods of quota namespaces request and no min names: their limit is 0."""
-    requested: Amounts = NOTHING
-    for pod in cluster.pods.values():
-        if waits(pod) and cluster.ledger.quota(pod.namespace) is not None:
-            requested = plus(requested, pod.charge)
-    least = cluster.ledger.total_min
-    for name in _in_order(requested):
-        if requested[name] and not least.get(name, 0):
-            yield Finding(
-                Level.WRONG,
-                "unguaranteed",
-                _ALL,
-                f"pods wait for {_text(name, requested)} of {name}, in no min: all quotas together may use the "
-                f"sum of min, which is 0; name {name} in min",
             )
 
 

@@ -6,7 +6,8 @@ pod                 {"namespace", "name", "priority", "node": null while it is p
 quota               `namespace/name`, or null
 refusal             why admission rejects it, as in its events; null: it does not
 admission           per resource {"resource", "requested", "used", "claimed", "max": null where nothing limits,
-                    "allUsed", "allClaimed", "sumOfMin", "exceeded": "max", "sum of min" or null}
+                    "allUsed", "allClaimed", "sumOfMin": null where no min names it, "exceeded": "max",
+                    "sum of min" or null}
 claims              of other pods: {"pod", "priority", "node", "requests", "heldUntil": null: nominated only}
 nodes               {"fits": names, "misfits": {node: reason}, "unmodelled": constraints outside of the model}, by the
                     model of kube-scheduler's filters; null for a pod that is bound
@@ -62,7 +63,7 @@ def _line(line: Line) -> dict[str, Any]:
         "max": None if line.max is None else quantity(name, line.max),
         "allUsed": quantity(name, line.all_used),
         "allClaimed": quantity(name, line.all_claimed),
-        "sumOfMin": quantity(name, line.all_min),
+        "sumOfMin": None if line.all_min is None else quantity(name, line.all_min),
         "exceeded": line.over or None,
     }
 

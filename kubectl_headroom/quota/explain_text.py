@@ -44,7 +44,7 @@ def _of_bound(explanation: Explanation) -> Iterator[str]:
             f"{text(line.resource, line.used)} of min {text(line.resource, quota.min.get(line.resource, 0))} "
             f"({line.resource})"
             for line in explanation.lines
-            if line.used > quota.min.get(line.resource, 0)
+            if line.all_min is not None and line.used > quota.min.get(line.resource, 0)
         )
         yield (
             f"Its namespace uses more than is guaranteed to it, {over}: it may be evicted for a namespace that stays "
@@ -109,7 +109,8 @@ def _admission(line: Line) -> Row:
     name = line.resource
     most = amounts.NOTHING if line.max is None else text(name, line.max)
     before = [text(name, amount) for amount in (line.requested, line.used, line.claimed)]
-    after = [text(name, amount) for amount in (line.all_used, line.all_claimed, line.all_min)]
+    after = [text(name, amount) for amount in (line.all_used, line.all_claimed)]
+    after.append(amounts.NOTHING if line.all_min is None else text(name, line.all_min))
     return (
         Cell(name),
         *map(Cell, (*before, most, *after)),

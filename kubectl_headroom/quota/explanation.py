@@ -36,7 +36,7 @@ class Line:
     max: int | None  # the limit of these; None: unlimited
     all_used: int  # what all namespaces with a quota are charged
     all_claimed: int  # what further pods have a claim to, of all of them
-    all_min: int  # the limit of these: the sum of min
+    all_min: int | None  # the limit of these: the sum of min; None: no quota has it in its min
     over: str  # which is exceeded: "max", "sum of min" or ""
 
 
@@ -121,11 +121,10 @@ def _lines(seen: QuotaSnapshot, pod: QuotaPod, quota: Quota | None) -> tuple[Lin
     result = []
     for name in sorted(names, key=lambda each: (CORE.index(each) if each in CORE else len(CORE), each)):
         most = quota.max.get(name, UNLIMITED)
-        # As admission compares: a scalar that the pod does not name is not held against it by max.
-        looked_at = name in CORE or name in pod.charge or name in own
-        over_max = looked_at and used.get(name, 0) + request.get(name, 0) + own.get(name, 0) > most
+        requests = pod.charge.get(name, 0) > 0  # as admission compares: the others do not count against the pod
+        over_max = requests and used.get(name, 0) + request.get(name, 0) + own.get(name, 0) > most
         total = all_used.get(name, 0) + request.get(name, 0) + everything.get(name, 0)
-        over_min = total > all_min.get(name, 0)
+        over_min = requests and total > all_min.get(name, UNLIMITED)
         result.append(
             Line(
                 name,
@@ -135,7 +134,7 @@ def _lines(seen: QuotaSnapshot, pod: QuotaPod, quota: Quota | None) -> tuple[Lin
                 None if most >= UNLIMITED else most,
                 all_used.get(name, 0),
                 everything.get(name, 0),
-                all_min.get(name, 0),
+                all_min.get(name),
                 "max" if over_max else "sum of min" if over_min else "",
             )
         )

@@ -11,22 +11,24 @@ class Share:
     """A resource of a quota, or of all together. [milli-cores for cpu, else base units]"""
 
     resource: str  # its name
-    min: int  # guaranteed
+    min: int | None  # guaranteed; None: no quota guarantees any of it, so that the sum of min does not limit it
     used: int  # what admission charges for pods that are bound
     max: int | None  # never exceeded; None: not limited
-    borrowed: int  # used beyond min
+    borrowed: int  # used beyond min; 0 without a min in any quota
     lent: int
     """The part of the unused min that others have borrowed. Several lenders lend in proportion to that."""
     pending: int  # requests of its pending pods
 
-    def left(self, spare: Mapping[str, int]) -> int | None:
+    def left(self, total: Iterable["Share"]) -> int | None:
         """Return how much more the namespace may take now: the least of its max and the sum of min; None: no limit.
 
         Args:
-            spare: by resource the rest of all quotas together: the sum of min without the usage.
+            total: all quotas together.
         """
         limits = [] if self.max is None else [self.max - self.used]
-        limits += [spare[self.resource]] if self.resource in spare else []
+        limits += [
+            all_of.min - all_of.used for all_of in total if all_of.resource == self.resource and all_of.min is not None
+        ]
         return max(0, min(limits)) if limits else None
 
 
@@ -56,7 +58,8 @@ def all_shares(cluster: QuotaCluster) -> tuple[list[QuotaShares], list[Share]]:
     for quota in quotas:
         namespace = quota.namespace
         shares = tuple(
-            _share(name, quota, used[namespace], lent[name][namespace], pending[namespace]) for name in names[namespace]
+            _share(name, quota, used[namespace], lent[name][namespace], pending[namespace], name in ledger.total_min)
+            for name in names[namespace]
         )
         result.append(QuotaShares(quota, shares, len(waiting.get(namespace, ()))))
     return result, [_total(name, result, ledger.total_min, ledger.total_used) for name in resource_names]
@@ -92,17 +95,18 @@ def lending(resource: str, quotas: Iterable[Quota], used: Mapping[str, Amounts])
     return result
 
 
-def _share(name: str, quota: Quota, used: Amounts, lent: int, pending: Amounts) -> Share:
+def _share(name: str, quota: Quota, used: Amounts, lent: int, pending: Amounts, guaranteed: bool) -> Share:  # noqa: FBT001 - private
     least, most = quota.min.get(name, 0), quota.max.get(name, UNLIMITED)
     in_use = used.get(name, 0)
+    borrowed = max(0, in_use - least) if guaranteed else 0
     bound = None if most >= UNLIMITED else most
-    return Share(name, least, in_use, bound, max(0, in_use - least), lent, pending.get(name, 0))
+    return Share(name, least if guaranteed else None, in_use, bound, borrowed, lent, pending.get(name, 0))
 
 
 def _total(name: str, found: Iterable[QuotaShares], least: Amounts, used: Amounts) -> Share:
     parts = [share for quota_share in found for share in quota_share.shares if share.resource == name]
     borrowed, lent, pending = (sum(getattr(part, which) for part in parts) for which in ("borrowed", "lent", "pending"))
-    return Share(name, least.get(name, 0), used.get(name, 0), None, borrowed, lent, pending)
+    return Share(name, least.get(name), used.get(name, 0), None, borrowed, lent, pending)
 
 
 def _names(quota: Quota, used: Amounts, pending: Amounts) -> list[str]:

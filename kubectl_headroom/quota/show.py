@@ -6,7 +6,8 @@ quotas              per quota in force, by namespace:
  namespace, name
  pendingPods        how many pods of the namespace are not bound
  resources          [{"resource", "min", "used", "max", "borrowed", "lent", "pending"}]; amounts are Kubernetes
-                    quantities ("500m", "3Gi", "2"), max is null where nothing limits
+                    quantities ("500m", "3Gi", "2"); max is null where nothing limits, min where no
+                    quota guarantees any of the resource
 total               the same list over all quotas that are in force, for any requested namespace; its min is the
                     most that all of them may use together
 notes               sentences
@@ -44,14 +45,13 @@ _LONGEST_EXACT: Final = 7
 def rows(quotas: Iterable[QuotaShares], total: Sequence[Share]) -> list[Row]:
     """A row per quota and resource, then one per resource of all quotas together where there are several."""
     listed = list(quotas)
-    spare = {share.resource: share.min - share.used for share in total}
     result = [
-        _row(item.quota.namespace, item.quota.name, share, share.left(spare), item.pending_pods)
+        _row(item.quota.namespace, item.quota.name, share, share.left(total), item.pending_pods)
         for item in listed
         for share in item.shares
     ]
     waiting = sum(item.pending_pods for item in listed)
-    return [*result, *(_row(ALL, ALL, share, max(0, spare[share.resource]), waiting) for share in total)]
+    return [*result, *(_row(ALL, ALL, share, share.left(total), waiting) for share in total)]
 
 
 def _row(namespace: str, name: str, share: Share, left: int | None, waiting: int) -> Row:
@@ -60,7 +60,7 @@ def _row(namespace: str, name: str, share: Share, left: int | None, waiting: int
         Cell(namespace),
         Cell(name, "bold"),
         Cell(share.resource),
-        Cell(text(share.resource, share.min)),
+        Cell(amounts.NOTHING if share.min is None else text(share.resource, share.min)),
         Cell(text(share.resource, share.used), "red" if over else ""),
         Cell(amounts.NOTHING if share.max is None else text(share.resource, share.max)),
         Cell(text(share.resource, share.borrowed), "yellow" if share.borrowed else ""),

@@ -140,7 +140,6 @@ def sentence(over: QuotaExceeded) -> str:
         most = bound(name, quota.max.get(name, UNLIMITED))
         exceeded = f"sum of min {quantity(name, over.bound)}"
         beside = f"used {quantity(name, over.own)}, min {least}, max {most}"
-        beside += "" if over.bound else f"; no quota has {name} in its min"
     else:
         exceeded = f"max {quantity(name, over.bound)}"
         beside = f"min {least}, sum of min {quantity(name, over.total_min)}"

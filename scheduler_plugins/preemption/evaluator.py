@@ -97,7 +97,9 @@ class Evaluator:
         used, charged = ledger.used(pod.namespace), ledger.charge_of(pod.uid)
         if charged is not None:
             used = minus(used, charged.amounts)
-        beyond = over_max_with(used, quota.max, pod.charge) and over_min_with(used, quota.min, pod.charge)
+        beyond = over_max_with(used, quota.max, pod.charge) and over_min_with(
+            used, quota.min, pod.charge, ledger.total_min
+        )
         return bool(beyond) and not self.cluster.nominations(now).with_victims
 
     def relief(self, decision: Decision) -> Mapping[str, int]:

@@ -104,13 +104,12 @@ def refusal(
     beside = unconfirmed.beside(pod.uid, pod.namespace, ledger) if unconfirmed else NONE_BESIDE
     own, everything = demands(pod, ledger, nominations)
     gone, total_gone = terminating_charge(pod, ledger, nominations) if nominations.with_victims else (NOTHING, NOTHING)
-    of_max = _Account(used, beside.own, gone, own, quota.max)
-    of_min = _Account(total_used, beside.total, total_gone, everything, ledger.total_min)
+    of_max = _Account(used, beside.own, gone, minus(own, pod.charge), quota.max)
+    of_min = _Account(total_used, beside.total, total_gone, minus(everything, pod.charge), ledger.total_min)
     for account, compare, total in ((of_max, over_max_with, False), (of_min, aggregated_over_min_with, True)):
-        both = [replace(account, gone=NOTHING, demand=pod.charge), account] if gone or total_gone else [account]
+        both = [replace(account, gone=NOTHING, claims=NOTHING), account] if gone or total_gone else [account]
         for usage in both:
-            if over := compare(usage.before, usage.bound, usage.demand):
-                requested = pod.charge.get(over[0], 0)
+            if over := compare(usage.before, usage.bound, pod.charge):
                 return QuotaExceeded(
                     quota=quota,
                     resource=over[0],
@@ -118,9 +117,9 @@ def refusal(
                     used=usage.used.get(over[0], 0),
                     unconfirmed=usage.unconfirmed.get(over[0], 0),
                     terminating=usage.gone.get(over[0], 0),
-                    claimed=usage.demand.get(over[0], 0) - requested,
-                    requested=requested,
-                    bound=usage.bound.get(over[0], 0),
+                    claimed=usage.claims.get(over[0], 0),
+                    requested=pod.charge[over[0]],
+                    bound=usage.bound[over[0]],
                     own=ledger.used(pod.namespace).get(over[0], 0),
                     total_min=ledger.total_min.get(over[0], 0),
                     waits_for=beside.waited_for(pod.namespace, over[0], total=total),
@@ -135,11 +134,12 @@ class _Account:
     used: Amounts  # the charge
     unconfirmed: Amounts  # of pods that may have been admitted
     gone: Amounts  # the part of pods that were evicted for claims
-    demand: Amounts  # the pod, and claims
+    claims: Amounts  # of other pods
     bound: Amounts  # what must not be exceeded
 
     @property
     def before(self) -> Amounts:
-        """The amounts before the demand."""
+        """The amounts before the pod."""
         before = plus(self.used, self.unconfirmed) if self.unconfirmed else self.used
+        before = plus(before, self.claims) if any(self.claims.values()) else before
         return minus(before, self.gone) if self.gone else before

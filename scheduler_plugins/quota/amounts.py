@@ -1,11 +1,11 @@
 """Amounts of resources that quotas are about, and how two of them compare.
 
 An amount is a mapping from resource names to integers: milli-cores for cpu, else base units (bytes, pieces). The core
-resources (`CORE`) count as 0 where they are absent. All others are scalars: a scalar that is present with 0 is not the
-same as one that is absent, since comparisons walk the scalars of their left side alone.
+resources (`CORE`) count as 0 where they are absent. All others are scalars. A bound that names a resource with 0 is not
+the same as one that does not name it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -88,43 +88,51 @@ def bound(resource: str, amount: int) -> str:
     return "unlimited" if amount >= UNLIMITED else quantity(resource, amount)
 
 
-# When usage is over a bound. Equal is not over. As upstream's CapacityScheduling compares.
+# When usage is over a bound. Equal is not over.
 
 
 def over_max_with(used: Amounts, maximum: Amounts, request: Amounts) -> list[str]:
-    """The resources of which usage and a request together are over the maximum.
-
-    Core resources are compared whether requested or not, scalars only where the request names them.
-    """
-    return list(_over(used, request, maximum, missing_scalar=UNLIMITED))
-
-
-def over_min_with(used: Amounts, minimum: Amounts, request: Amounts) -> list[str]:
-    """Return the resources of which usage and a request together exceed min; scalars as above."""
-    return list(_over(used, request, minimum, missing_scalar=0))
-
-
-def over_min(used: Amounts, minimum: Amounts) -> list[str]:
-    """Return the resources of which usage exceeds min; of the scalars, those in use."""
-    return [name for name in (*CORE, *_scalars(used)) if used.get(name, 0) > minimum.get(name, 0)]
+    """The requested resources of which usage and a request together exceed a maximum that names them."""
+    return [
+        name for name in _requested(request) if name in maximum and used.get(name, 0) + request[name] > maximum[name]
+    ]
 
 
 def aggregated_over_min_with(used: Amounts, minimum: Amounts, request: Amounts) -> list[str]:
-    """The resources of which all usage and a request are over all that is guaranteed.
+    """The requested resources of which all usage and a request exceed all that is guaranteed.
 
-    Every scalar in use is compared, whether requested or not: this is the ceiling of all quotas together.
+    A resource that no quota guarantees has no such bound.
     """
-    names = dict.fromkeys((*CORE, *_scalars(used), *_scalars(request)))
-    return [name for name in names if used.get(name, 0) + request.get(name, 0) > minimum.get(name, 0)]
+    return over_max_with(used, minimum, request)
 
 
-def _over(used: Amounts, request: Amounts, bound: Amounts, missing_scalar: int) -> Iterator[str]:
-    for name in CORE:
-        if used.get(name, 0) + request.get(name, 0) > bound.get(name, 0):
-            yield name
-    for name in _scalars(request):
-        if used.get(name, 0) + request[name] > bound.get(name, missing_scalar):
-            yield name
+def over_min_with(
+    used: Amounts, minimum: Amounts, request: Amounts, guaranteed: Container[str] | None = None
+) -> list[str]:
+    """Return the requested resources of which usage and a request together exceed min.
+
+    Resources that no quota guarantees do not count, unless the pod requests no others: then nothing is guaranteed to
+    it.
+
+    Args:
+        used: the usage.
+        minimum: the min.
+        request: the request.
+        guaranteed: the resources that any quota guarantees; None: all.
+    """
+    requested = _requested(request)
+    names = [name for name in requested if guaranteed is None or name in guaranteed] or requested
+    return [name for name in names if used.get(name, 0) + request[name] > minimum.get(name, 0)]
+
+
+def over_min(used: Amounts, minimum: Amounts, guaranteed: Container[str] | None = None) -> list[str]:
+    """Return the resources of which usage exceeds min, of those that any quota guarantees (None: all)."""
+    names = (name for name in (*CORE, *_scalars(used)) if guaranteed is None or name in guaranteed)
+    return [name for name in names if used.get(name, 0) > minimum.get(name, 0)]
+
+
+def _requested(request: Amounts) -> list[str]:
+    return [name for name in (*CORE, *_scalars(request)) if request.get(name, 0) > 0]
 
 
 def _scalars(amounts: Amounts) -> Iterator[str]:

@@ -36,7 +36,7 @@ def _borrows(pod: QuotaPod, cluster: QuotaCluster) -> bool:
     quota, used, charged = ledger.quota(pod.namespace), ledger.used(pod.namespace), ledger.charge_of(pod.uid)
     if charged is not None:
         used = minus(used, charged.amounts)
-    return quota is not None and bool(over_min_with(used, quota.min, pod.charge))
+    return quota is not None and bool(over_min_with(used, quota.min, pod.charge, ledger.total_min))
 
 
 def crowded(pod: QuotaPod, cluster: QuotaCluster, before: Mapping[str, Sequence[QuotaPod]]) -> AbstractSet[str]:

@@ -1,5 +1,6 @@
 """The ledger of quotas: the quota in force in each namespace, and its charges."""
 
+from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -32,7 +33,8 @@ class QuotaLedger:
     _charged: dict[str, int] = field(default_factory=dict)
     tentative: set[str] = field(default_factory=set)  # uids of pods that were admitted and not seen bound
     total_used: dict[str, int] = field(default_factory=dict)  # what all namespaces with a quota are charged
-    total_min: dict[str, int] = field(default_factory=dict)  # the sum of min of all quotas
+    total_min: dict[str, int] = field(default_factory=dict)  # the sum of min of all quotas; only what a min names
+    _naming: Counter[str] = field(default_factory=Counter)
     over_min: set[str] = field(default_factory=set)  # namespaces that are charged more than their quota guarantees
     version: int = 0  # changes with everything that may change a verdict
 
@@ -88,14 +90,25 @@ class QuotaLedger:
             self._quotas[namespace] = sorted(quotas, key=lambda quota: quota.seniority)
         new = self.quota(namespace)
         if former != new:
-            self.total_min = minus(self.total_min, former.min if former else NOTHING)
-            self.total_min = plus(self.total_min, new.min if new else NOTHING)
+            self._guarantee(former.min if former else NOTHING, new.min if new else NOTHING)
             if (former is None) != (new is None):
                 add = plus if new else minus
                 self.total_used = add(self.total_used, self.used(namespace))
                 self._drop_empty(namespace)
             self._compare(namespace)
             self.version += 1
+
+    def _guarantee(self, former: Amounts, new: Amounts) -> None:
+        """Take a quota's new min in place of its former one in the sum of min."""
+        guaranteed = set(self.total_min)
+        self._naming.subtract(former.keys())
+        self._naming.update(new.keys())
+        self._naming = +self._naming
+        total = plus(minus(self.total_min, former), new)
+        self.total_min = {name: amount for name, amount in total.items() if name in self._naming}
+        if guaranteed != self.total_min.keys():
+            for namespace in self._quotas:
+                self._compare(namespace)
 
     # Charges
 
@@ -164,7 +177,7 @@ class QuotaLedger:
 
     def _compare(self, namespace: str) -> None:
         quota = self.quota(namespace)
-        if quota is not None and over_min(self.used(namespace), quota.min):
+        if quota is not None and over_min(self.used(namespace), quota.min, self.total_min):
             self.over_min.add(namespace)
         else:
             self.over_min.discard(namespace)

@@ -68,13 +68,13 @@ class UnconfirmedReservations:
             used = ledger.used(name)
             if charge is not None and charge.namespace == name:
                 used = minus(used, charge.amounts)
-            of[name] = {key: _within(amount, used, quota.max, key, UNLIMITED) for key, amount in amounts.items()}
+            of[name] = {key: _within(amount, used, quota.max, key) for key, amount in amounts.items()}
             total = plus(total, of[name])
             in_namespace = of[name] if name == namespace else in_namespace
         total_used = ledger.total_used
         if charge is not None and ledger.quota(charge.namespace) is not None:
             total_used = minus(total_used, charge.amounts)
-        total = {name: _within(amount, total_used, ledger.total_min, name, 0) for name, amount in total.items()}
+        total = {name: _within(amount, total_used, ledger.total_min, name) for name, amount in total.items()}
         return UnconfirmedUsage(in_namespace, total, of)
 
 
@@ -92,9 +92,9 @@ class UnconfirmedUsage:
         return tuple(name for name in names if self.of.get(name, NOTHING).get(resource, 0) > 0)
 
 
-def _within(amount: int, used: Amounts, bound: Amounts, name: str, missing: int) -> int:
+def _within(amount: int, used: Amounts, bound: Amounts, name: str) -> int:
     """Return as much of an amount as fits below a bound."""
-    return min(amount, max(0, bound.get(name, missing) - used.get(name, 0)))
+    return min(amount, max(0, bound.get(name, UNLIMITED) - used.get(name, 0)))
 
 
 NONE_BESIDE: Final = UnconfirmedUsage(NOTHING, NOTHING, {})  # without unconfirmed pods

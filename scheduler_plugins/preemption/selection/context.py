@@ -17,6 +17,7 @@ from scheduler_plugins.quota.amounts import (
     over_max_with,
     over_min,
     over_min_with,
+    plus,
 )
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.objects import Budget
@@ -154,9 +155,8 @@ class PreemptionContext:
     pod: QuotaPod  # the pod
     cluster: QuotaCluster  # the cluster
     quota: Quota | None  # of the pod's namespace
-    own: Amounts  # the pod's requests together with claims of its namespace (A)
-    beyond_min: bool
-    """True if the pod's namespace would use more than is guaranteed to it: then it can only take from itself."""
+    beyond: Sequence[str]
+    """The requested resources of which the pod's namespace would use more than is guaranteed to it."""
     going: AbstractSet[str]
     """Uids of pods that were evicted for others which are not bound yet: their resources are reserved already."""
     used: Mapping[str, Amounts]
@@ -183,34 +183,39 @@ class PreemptionContext:
         lenders, at_home = {}, used.get(pod.namespace, ledger.used(pod.namespace))
         for lender in ledger.in_force:
             uses = used.get(lender.namespace, ledger.used(lender.namespace))
-            if lender.namespace != pod.namespace and (over := over_min(uses, lender.min)):
+            if lender.namespace != pod.namespace and (over := over_min(uses, lender.min, ledger.total_min)):
                 lenders[lender.namespace] = {name: uses.get(name, 0) - lender.min.get(name, 0) for name in over}
 
-        def shortage(own: Amounts, everything: Amounts) -> tuple[Amounts, Amounts]:
+        def shortage(before: Amounts, all_before: Amounts) -> tuple[Amounts, Amounts]:
             if quota is None:
                 return NOTHING, NOTHING
-            names = over_max_with(at_home, quota.max, own)
-            mine = {name: at_home.get(name, 0) + own.get(name, 0) - quota.max.get(name, 0) for name in names}
-            least, names = ledger.total_min, aggregated_over_min_with(total, ledger.total_min, everything)
-            return mine, {name: total.get(name, 0) + everything.get(name, 0) - least.get(name, 0) for name in names}
+            names, least = over_max_with(before, quota.max, pod.charge), ledger.total_min
+            mine = {name: before.get(name, 0) + pod.charge[name] - quota.max[name] for name in names}
+            names = aggregated_over_min_with(all_before, least, pod.charge)
+            return mine, {name: all_before.get(name, 0) + pod.charge[name] - least[name] for name in names}
 
+        before = minus(plus(at_home, own), pod.charge)
         return cls(
             pod=pod,
             cluster=cluster,
             quota=quota,
-            own=own,
-            beyond_min=quota is not None and bool(over_min_with(at_home, quota.min, own)),
+            beyond=() if quota is None else over_min_with(before, quota.min, pod.charge, ledger.total_min),
             going=going,
             used=used,
             lenders=lenders,
-            shortage=shortage(own, everything),
-            own_shortage=shortage(pod.charge, pod.charge),
+            shortage=shortage(before, minus(plus(total, everything), pod.charge)),
+            own_shortage=shortage(at_home, total),
             budgets=Budgets(cluster.budgets),
         )
 
     def used_by(self, namespace: str) -> Amounts:
         """Return the usage of a namespace, without terminating victims."""
         return self.used.get(namespace, self.cluster.ledger.used(namespace))
+
+    @property
+    def beyond_min(self) -> bool:
+        """Return whether the pod is not guaranteed all that it requests: then its namespace takes from itself alone."""
+        return bool(self.beyond)
 
     @property
     def admitted(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from scheduler_plugins.preemption.selection.context import PreemptionContext, ReleasedUsage, importance
-from scheduler_plugins.quota.amounts import over_min_with, quantity
+from scheduler_plugins.quota.amounts import quantity
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
@@ -154,7 +154,7 @@ def arithmetic(context: PreemptionContext, victims: Iterable[QuotaPod]) -> str:
     if quota is None:
         return f"no quota in namespace {pod.namespace}: pods of lower priority than {pod.priority} without a quota go"
     if context.beyond_min:
-        resource = _decisive(context, over_min_with(context.used_by(pod.namespace), quota.min, context.own))
+        resource = _decisive(context, context.beyond)
         needs = f"needs {quantity(resource, pod.charge.get(resource, 0))} more"
         return f"{_uses(context, quota, resource)} and {needs}: its own pods of lower priority than {pod.priority} go"
     texts, resources = [], []

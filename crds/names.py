@@ -15,6 +15,8 @@ LABEL_PRIORITY_CLASS: Final = "koordinator.sh/priority-class"
 """Pod label: the priority band; it wins over `spec.priority`."""
 LABEL_PRIORITY: Final = "koordinator.sh/priority"
 """Pod label: a priority within the band (Koordinator's sub-priority)."""
+LABEL_EVICTION_PRIORITY: Final = "koordinator.sh/eviction-priority"
+"""Label or annotation of a Mid pod: an integer, the lowest is evicted first; 0 without one."""
 LABEL_QOS: Final = "koordinator.sh/qosClass"
 """Pod label: the QoS class, case-sensitive."""
 

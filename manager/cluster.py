@@ -102,7 +102,7 @@ class ClusterState:
         same = before if before is not None and before.uid == uid else None
         if listed and same is not None and _older(node_metric, same.version):
             return False
-        report = NodeReport.from_object(node_metric)
+        report = NodeReport.from_object(node_metric, {pod.key for pod in self.pods_on(name) if pod.mid_requests})
         conditions = _own_conditions(node_metric.get("status"))
         self.node_metrics[name] = kept = CachedNodeMetric(
             uid=uid,

@@ -1,7 +1,7 @@
 """A NodeMetric's status, reduced to the inputs of formulas and displays, and its age."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -31,7 +31,8 @@ class NodeReport:
     prod_host_usage: Amounts = NOTHING  # Prod applications outside of Kubernetes, of another agent
     prod_usage: Measured = UNKNOWN  # usage of class prod, with the pods that have no band (own agent)
     mid_usage: Measured = UNKNOWN  # usage of class mid (own agent)
-    pod_usage: Mapping[str, Amounts] = field(default_factory=dict)  # usage per pod, namespace/name (another agent)
+    pod_usage: Mapping[str, Amounts] = field(default_factory=dict)
+    """Usage per pod, namespace/name; of our agent those of the Mid pods, by which victims are ordered."""
     reclaimable: Measured = UNKNOWN  # `prodReclaimableMetric`: what Prod requested and will not use
     collecting: bool = True  # false when the agent reports that it does not measure this node (condition `Collecting`)
     prediction_ready: bool = True
@@ -39,8 +40,14 @@ class NodeReport:
     problems: tuple[str, ...] = ()  # what could not be read, one sentence each
 
     @classmethod
-    def from_object(cls, node_metric: Json) -> Self | None:
-        """Reduce a NodeMetric; `None` while no agent has written to its status."""
+    def from_object(cls, node_metric: Json, mid_pods: Collection[str] | None = None) -> Self | None:
+        """Reduce a NodeMetric; `None` while no agent has written to its status.
+
+        Args:
+            node_metric: the object.
+            mid_pods: the Mid pods on the node, namespace/name: of our agent's pods only their usage is kept, because
+                150,000 pods are too many for the cache. `None` keeps that of all pods.
+        """
         status = get_path(node_metric, "status")
         lengths = {path: get_path(status, *path) for path in _LISTS}
         too_long = [path for path, result in lengths.items() if isinstance(result, list) and len(result) > MOST_ITEMS]
@@ -70,7 +77,7 @@ class NodeReport:
             prod_host_usage=_prod_host_usage(status, read),
             prod_usage=of_class("prod"),
             mid_usage=of_class("mid"),
-            pod_usage={} if own_agent else _pod_usage(status, read),
+            pod_usage=_pod_usage(status, read, mid_pods if own_agent else None),
             reclaimable=read.measured(reclaimable, "prodReclaimableMetric"),
             collecting=not _denied(status, names.CONDITION_COLLECTING),
             prediction_ready=not _denied(status, names.CONDITION_PREDICTION_READY),
@@ -109,11 +116,12 @@ def _prod_host_usage(status: Json, read: Reader) -> Amounts:
     )
 
 
-def _pod_usage(status: Json, read: Reader) -> dict[str, Amounts]:
+def _pod_usage(status: Json, read: Reader, only: Collection[str] | None) -> dict[str, Amounts]:
     usage = {}
     for pod in get_objects(status, "podsMetric"):
         key = f"{pod.get('namespace')}/{pod.get('name')}"
-        usage[key] = known(read.measured(get_path(pod, "podUsage", "resources"), f"podsMetric[{key}]"))
+        if only is None or key in only:
+            usage[key] = known(read.measured(get_path(pod, "podUsage", "resources"), f"podsMetric[{key}]"))
     return usage
 
 

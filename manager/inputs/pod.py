@@ -1,5 +1,6 @@
 """A pod, reduced to what formulas need."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,6 +14,7 @@ from manager.inputs.amounts import LARGEST, Amounts
 from manager.inputs.reading import Json, get_path, parse_time
 
 _NOTHING: Final = Fraction(0)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _READ: Final = ("cpu", "memory", names.MID_CPU, names.MID_MEMORY)
 _SYSTEM_CRITICAL: Final = 2_000_000_000  # from this priority on Kubernetes itself evicts nothing
 
@@ -25,6 +27,7 @@ class MidPod:
     created: float  # when it was made; 0 where that is not stated [unix s]
     terminating: bool
     workload: str  # what outlives it: "namespace/Kind/name" of its controller, or of itself when it has none
+    eviction_priority: int = 0  # `koordinator.sh/eviction-priority`; the lowest is evicted first
     kept: str = ""  # why it is never evicted, as the end of a sentence; empty when it may be
 
     @classmethod
@@ -40,8 +43,18 @@ class MidPod:
             created=created,
             terminating=bool(metadata.get("deletionTimestamp")),
             workload=workload_key(pod) or f"{metadata.get('namespace', '')}/Pod/{metadata.get('name', '')}",
+            eviction_priority=_eviction_priority(metadata),
             kept=_kept(pod),
         )
+
+
+def _eviction_priority(metadata: Json) -> int:
+    """The pod's label, else its annotation; 0 for anything that is no integer of 32 bits."""
+    for field in ("labels", "annotations"):
+        text = str((metadata.get(field) or {}).get(names.LABEL_EVICTION_PRIORITY, ""))
+        if _INTEGER.fullmatch(text) and abs(int(text)) < 1 << 31:
+            return int(text)
+    return 0
 
 
 def _priority(pod: Json) -> int:
@@ -58,6 +71,9 @@ def _kept(pod: Json) -> str:
     owners = get_path(pod, "metadata", "ownerReferences") or ()
     if any(owner.get("controller") and owner.get("kind") == "DaemonSet" for owner in owners):
         return "is of a DaemonSet, which would put it on the same node again"
+    spec = pod.get("spec") or {}
+    if spec.get("schedulingGroup") or spec.get("workloadRef"):
+        return "is of a scheduling group, which needs it"
     # The label decides; a number counts without a label, and where Kubernetes calls it critical.
     band, priority = priority_class_raw(pod), _priority(pod)
     above = band is PriorityBand.NONE and priority > VALUES[PriorityBand.MID][1]

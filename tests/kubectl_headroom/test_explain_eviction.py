@@ -30,12 +30,12 @@ def test_no_deficit_no_word() -> None:
 
 
 def test_victims_are_named_in_order() -> None:
-    """A deficit names the pods that would go, youngest first, as few as it takes, and from when on."""
+    """A deficit names the pods that would go, the largest first, as few as it takes, and from when on."""
     young = mid_pod("young", "1000", creationTimestamp="2026-11-21T11:59:00Z")
     old = mid_pod("old", "1000", creationTimestamp="2026-11-20T11:59:00Z")
     (said,) = deficits(SHORT, "midEviction.afterSeconds=60", pods=(old, young))
-    # 5000m requested, 1500m may be published: 1000m, then 3000m by the report, which is younger than `old`
-    order = [said.index(name) for name in ("shop/young", "shop/nightly-report") if name in said]
+    # 5000m requested, 1500m may be published: 3000m by the report, then 1000m by `young`
+    order = [said.index(name) for name in ("shop/nightly-report", "shop/young") if name in said]
     assert order == sorted(order)
     assert len(order) == 2
     assert "short by 3500m CPU" in said

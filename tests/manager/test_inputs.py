@@ -8,7 +8,7 @@ from manager.inputs import Amounts, Measured, MidPod, NodeReport, PodInputs
 from manager.inputs.amounts import UNKNOWN
 from manager.inputs.node_metric import age_seconds
 from manager.inputs.reading import parse_time
-from tests.support.objects import NOW, Json, at, mid_pod, node, node_inputs, pod, report
+from tests.support.objects import NOW, Json, at, mid_pod, node, node_inputs, pod, report, resources
 
 GIB = 1024**3
 LARGEST = 2**63 - 1
@@ -94,8 +94,9 @@ def test_only_admitted_mid_pods_hold_their_requests(status: Json, counts: bool) 
 
 
 def test_report_from_our_agent() -> None:
-    """With status.prediction, usage of class mid is read and usage per pod is not kept."""
-    read = NodeReport.from_object(report(podsMetric=[{"namespace": "shop", "name": "a"}]))
+    """With status.prediction, usage of class mid is read, and per pod the usage of Mid pods alone is kept."""
+    pods = [{"namespace": "shop", "name": name, "podUsage": resources("2", "1Gi")} for name in "ab"]
+    read = NodeReport.from_object(report(podsMetric=pods), {"shop/b"})
     assert read == NodeReport(
         update_time=NOW - 10,
         prediction_time=NOW - 10,
@@ -103,6 +104,7 @@ def test_report_from_our_agent() -> None:
         node_usage=Measured(6000, 24 * GIB),
         system_usage=Measured(1000, 2 * GIB),
         mid_usage=Measured(2000, GIB),
+        pod_usage={"shop/b": Amounts(2000, GIB)},
         reclaimable=Measured(4000, 10 * GIB),
     )
     assert NodeReport.from_object({"metadata": {"name": "n1"}}) is NodeReport.from_object({"status": {}}) is None

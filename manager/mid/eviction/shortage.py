@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Self
 
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate
 from manager.inputs import Amounts, Measured, NodeInputs, PodInputs, Resource, total
 from manager.inputs.amounts import NOTHING
-from manager.mid.eviction.selection import subtract
+from manager.mid.eviction.selection import beyond_requests, subtract
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class Shortage:
     requested: Amounts = NOTHING
     calculated: Amounts = NOTHING  # what may be published, at least
     terminating: Amounts = NOTHING
+    released: Amounts = NOTHING  # usage beyond requests that ends with terminating pods, and with those that have ended
+    usage: Mapping[str, Amounts] = field(default_factory=dict)  # usage of pods by "namespace/name"
 
     @property
     def deficit(self) -> Amounts:
@@ -25,7 +28,7 @@ class Shortage:
 
     @property
     def short(self) -> Amounts:
-        return subtract(self.deficit, self.terminating)
+        return subtract(self.deficit, self.terminating + self.released)
 
     @property
     def resources(self) -> tuple[Resource, ...]:
@@ -35,9 +38,23 @@ class Shortage:
         amounts = (self.requested[resource] if which[resource] else 0 for resource in Resource)
         return replace(self, requested=Amounts(*amounts))
 
+    def without(self, pod: PodInputs) -> Self:
+        """Return the shortage when one more pod is terminating."""
+        released = self.released + beyond_requests(pod, self.usage)
+        return replace(self, terminating=self.terminating + pod.mid_requests, released=released)
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A Mid pod that ended, with its usage beyond its requests when it was last reported. [milli-cores, bytes]"""
+
+    pod: PodInputs
+    beyond: Amounts = NOTHING
+    ended: float = 0.0  # when its end was observed [s]
+
 
 def shortage(
-    inputs: NodeInputs, result: Result, tombstones: Iterable[PodInputs], terminating: Amounts
+    inputs: NodeInputs, result: Result, tombstones: Iterable[Tombstone], terminating: Iterable[PodInputs]
 ) -> Shortage | None:
     """Return the shortage that a fresh report proves; `None` when it proves none.
 
@@ -50,13 +67,16 @@ def shortage(
         inputs: of the formula.
         result: of the formula.
         tombstones: Mid pods that have left but are still in the reported usage.
-        terminating: requests of terminating pods.
+        terminating: the terminating Mid pods.
     """
     report = inputs.report
     if report is None or result.degraded or inputs.strategy.shadow or not report.collecting:
         return None
-    favoured = calculate(_in_favour(inputs, tombstones)) if result.deficit else result
-    return Shortage(favoured.requested, favoured.calculated, terminating)
+    ended = list(tombstones)
+    favoured = calculate(_in_favour(inputs, [tombstone.pod for tombstone in ended])) if result.deficit else result
+    released = total(tombstone.beyond for tombstone in ended)
+    proven = Shortage(favoured.requested, favoured.calculated, released=released, usage=report.pod_usage)
+    return reduce(Shortage.without, terminating, proven)
 
 
 def unknown_inputs(inputs: NodeInputs) -> tuple[str, ...]:
@@ -133,22 +153,22 @@ def _mid_own(inputs: NodeInputs, tombstones: Iterable[PodInputs]) -> Amounts:
 class Tombstones:
     """The Mid pods of a node between reconciliations, and those that have left."""
 
-    _present: Mapping[str, PodInputs] = field(default_factory=dict)
-    _left: list[tuple[float, PodInputs]] = field(default_factory=list)
+    _present: dict[str, Tombstone] = field(default_factory=dict)
+    _left: list[Tombstone] = field(default_factory=list)
 
-    def update(self, pods: Mapping[str, PodInputs], now: float) -> None:
-        self._left += [(now, pod) for uid, pod in self._present.items() if uid not in pods]
-        self._present = pods
+    def update(self, pods: Mapping[str, PodInputs], usage: Mapping[str, Amounts], now: float) -> None:
+        self._left += [replace(tombstone, ended=now) for uid, tombstone in self._present.items() if uid not in pods]
+        self._present = {uid: Tombstone(pod, beyond_requests(pod, usage)) for uid, pod in pods.items()}
 
-    def still_reported(self, reported_at: float, window_seconds: float) -> list[PodInputs]:
+    def still_reported(self, reported_at: float, window_seconds: float) -> list[Tombstone]:
         """Return the pods that ended within the time of a report; earlier ones are dropped.
 
         Args:
             reported_at: when the report was sent, on the clock of `update`. [s]
             window_seconds: of how much time before that its usage is the mean. [s]
         """
-        self._left = [(when, pod) for when, pod in self._left if when > reported_at - window_seconds]
-        return [pod for _, pod in self._left]
+        self._left = [tombstone for tombstone in self._left if tombstone.ended > reported_at - window_seconds]
+        return list(self._left)
 
 
 @dataclass(slots=True)

@@ -36,6 +36,7 @@ from typing import Any, Final
 from crds.codec import to_json
 from manager.calculators.base import Result
 from manager.inputs import Amounts, Measured
+from manager.mid.eviction.selection import beyond_requests
 from manager.mid.explanation import formula
 from manager.mid.explanation.eviction import Eviction
 from manager.mid.explanation.explanation import Explanation
@@ -137,7 +138,12 @@ def _eviction(eviction: Eviction | None) -> dict[str, Any] | None:
         "proven": eviction.proven,
         "short": _amounts(eviction.short),
         "pods": [
-            {"pod": pod.key, "priority": pod.mid.priority if pod.mid else None, **_amounts(pod.mid_requests)}
+            {
+                "pod": pod.key,
+                "priority": pod.mid.priority if pod.mid else None,
+                **_amounts(pod.mid_requests),
+                "beyondRequests": _amounts(beyond_requests(pod, eviction.usage)),
+            }
             for pod in eviction.selection.victims
         ],
         "spared": [{"pod": pod.key, "why": why} for pod, why in eviction.selection.spared],

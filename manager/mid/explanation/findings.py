@@ -97,7 +97,7 @@ def _eviction(explanation: Explanation) -> Iterator[str]:
     if not eviction.proven:
         yield f"deficit: {_unproven(explanation)}, so no Mid pod is evicted"
         if eviction.unknown_inputs:
-            first = text.named(eviction.if_proven) or "no pod"
+            first = text.named(eviction.if_proven, eviction.usage) or "no pod"
             yield f"deficit: not known: {'; '.join(eviction.unknown_inputs)}. If it were proven, first to go: {first}"
         return
     if eviction.mode == "off":
@@ -105,7 +105,7 @@ def _eviction(explanation: Explanation) -> Iterator[str]:
         return
     would = "are evicted" if eviction.mode == "on" else "would be evicted if midEviction.mode were on"
     last = f"when the deficit has lasted {eviction.after_seconds}s (midEviction.afterSeconds)"
-    victims = ", ".join(text.pod(victim) for victim in eviction.selection.victims)
+    victims = ", ".join(text.pod(victim, eviction.usage) for victim in eviction.selection.victims)
     if victims:
         yield f"deficit: short by {text.amounts(eviction.short)}: these {would}, in this order, {last}: {victims}"
     elif not eviction.short:

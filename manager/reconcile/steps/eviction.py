@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from headroom.kube import ApiError, ApiUnavailable
@@ -63,16 +63,16 @@ class NodeEvictionState:
         self, reconciled: ReconcileResult, window_seconds: int, pods: Mapping[str, PodInputs], now: float
     ) -> Shortage | None:
         """Update with the present Mid pods, and return the shortage that the report proves."""
-        self.tombstones.update(pods, now)
+        inputs, report = reconciled.inputs, reconciled.inputs.report
+        self.tombstones.update(pods, report.pod_usage if report else {}, now)
         self.evicting = _since(self.evicting, pods, now - _TERMINATION_SECONDS)
         self.unconfirmed = _since(self.unconfirmed, pods, now - MINUTE_SECONDS)
         self.refused = {uid: each for uid, each in self.refused.items() if uid in pods}
         if not pods:
             return None
-        inputs, ending = reconciled.inputs, total(pod.mid_requests for pod in pods.values() if self.is_terminating(pod))
         ages = [age for age in (inputs.report_age, inputs.prediction_age) if age is not None]
         left = self.tombstones.still_reported(now - max(ages, default=0.0), window_seconds)
-        return shortage(inputs, reconciled.result, left, ending)
+        return shortage(inputs, reconciled.result, left, [pod for pod in pods.values() if self.is_terminating(pod)])
 
 
 def _since(times: Mapping[str, float], pods: Mapping[str, PodInputs], earliest: float) -> dict[str, float]:
@@ -164,7 +164,9 @@ class _EvictionPass:
         elif lasting and why != state.reported_unproven and self._may_report():
             state.reported_unproven = why
             staying = [pod for pod in self.pods.values() if not state.is_terminating(pod)]
-            note = text.unproven(lasting, why, select_victims(staying, lasting, lambda _: "").victims)
+            usage = inputs.report.pod_usage if inputs.report else {}
+            victims = select_victims(staying, lasting, lambda _: "", usage).victims
+            note = text.unproven(lasting, why, victims, usage)
             await self._event("MidEvictionWithheld", note)
 
     async def dry_run(self) -> None:
@@ -232,7 +234,7 @@ class _EvictionPass:
                 await self._event("MidEvictionRefused", note)
             return
         self.state.evicting[pod.uid] = now
-        seen, self.seen = self.seen, replace(self.seen, terminating=self.seen.terminating + pod.mid_requests)
+        seen, self.seen = self.seen, self.seen.without(pod)
         if answer is EvictionOutcome.EVICTED:
             self._record_eviction(pod)
             note = text.evicted(pod, self.reconciled.name, seen, self._seconds)
@@ -261,7 +263,7 @@ class _EvictionPass:
 
     def _choose(self) -> Selection:
         candidates = [pod for pod in self.pods.values() if not self.state.is_terminating(pod)]
-        selection = select_victims(candidates, self.seen.short, self._spare)
+        selection = select_victims(candidates, self.seen.short, self._spare, self.seen.usage)
         self._skipped |= {(pod.uid, "kept") for pod, _ in selection.spared if pod.mid and pod.mid.kept}
         return selection
 

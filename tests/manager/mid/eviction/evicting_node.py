@@ -30,6 +30,7 @@ def mid(
     terminating: bool = False,
     label: str = "",
     annotations: Json | None = None,
+    group: str = "",
 ) -> Json:
     """A running Mid pod; `memory` in MiB, `age` in seconds, `owner` is kind and name of its controller."""
     made = mid_pod(name, str(cpu), f"{memory}Mi", labels={names.LABEL_PRIORITY_CLASS: label} if label else None)
@@ -38,6 +39,8 @@ def mid(
     metadata |= {"creationTimestamp": at(-age), "annotations": dict(annotations or {})}
     if owner is not None:
         metadata["ownerReferences"] = [{"kind": owner[0], "name": owner[1], "controller": True}]
+    if group:
+        made["spec"][group] = {"podGroupName": "g"}
     if terminating:
         metadata["deletionTimestamp"] = at(0)
     return made

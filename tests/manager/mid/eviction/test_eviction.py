@@ -8,7 +8,7 @@ from headroom.kube.lease import NotLeading
 from manager.inputs import PodInputs
 from manager.reconcile.steps.eviction import MidEvictions
 from tests.manager.mid.eviction.evicting_node import AFTER_SECONDS, PODS, EvictingNode, mid, three
-from tests.support.objects import Json, at, node, report
+from tests.support.objects import Json, at, node, report, resources
 from tests.support.world import World
 
 BUDGET = ApiUnavailable(
@@ -33,6 +33,23 @@ async def test_lasting_deficit_evicts() -> None:
     )
     (event,) = under.api.written("POST", "/namespaces/shop/events")
     assert (event["regarding"]["name"], event["regarding"]["uid"], event["note"]) == ("young", "uid-young", note)
+
+
+async def test_usage_beyond_requests_is_evicted_alone() -> None:
+    """10 GiB may be published and 11 are requested: the pod that uses 1.3 GiB of 64 MiB goes, and then no other."""
+    under = EvictingNode(mid("a", 0, 64, priority=7900), mid("b", 0, 64), mid("c", 0, 11_112))
+    pods = [
+        {"namespace": "shop", "name": name, "podUsage": resources("0", memory)}
+        for name, memory in {"a": "1331Mi", "b": "20Mi", "c": "1Mi"}.items()
+    ]
+    metric = report(usage=("4", "24Gi"), podsMetric=pods)
+    await under.lasts(metric=metric)
+    assert under.evicted() == ["a"]
+    assert "(priority 7900, requested 64Mi memory, used 1267Mi memory beyond)" in under.events("MidPodEvicted")[0]
+    under.leave("a")
+    for _ in range(4):
+        await under.next(60, metric)
+    assert under.evicted() == ["a"]
 
 
 async def test_deficit_waits_for_after_seconds_and_a_second_report() -> None:

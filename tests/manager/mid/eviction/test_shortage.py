@@ -1,5 +1,6 @@
 """The proven shortage: unknown values count in favour of running pods."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ from hypothesis import strategies as st
 from crds.names import CONDITION_COLLECTING, CONDITION_PREDICTION_READY
 from manager.calculators.mid import calculate
 from manager.inputs import Amounts, NodeInputs, Resource
+from manager.mid.eviction.selection import beyond_requests
 from manager.mid.eviction.shortage import (
     Shortage,
     ShortageTimer,
+    Tombstone,
     Tombstones,
     shortage,
     unknown_inputs,
@@ -21,10 +24,12 @@ from tests.manager.mid.eviction.evicting_node import inputs_of, mid, short
 from tests.support.objects import Json, node_inputs, pod, report, resources
 
 MEMORY = 10 << 30
+USAGE = {"shop/hungry": Amounts(3000)}
 
 
-def seen(inputs: NodeInputs, *tombstones: Json, terminating: Amounts | None = None) -> Shortage | None:
-    return shortage(inputs, calculate(inputs), inputs_of(*tombstones), terminating or Amounts())
+def seen(inputs: NodeInputs, *ended: Json, terminating: Iterable[Json] = ()) -> Shortage | None:
+    tombstones = [Tombstone(pod, beyond_requests(pod, USAGE)) for pod in inputs_of(*ended)]
+    return shortage(inputs, calculate(inputs), tombstones, inputs_of(*terminating))
 
 
 def condition(name: str, status: str) -> Json:
@@ -40,7 +45,7 @@ def without(*classes: str, **more: Any) -> Json:  # noqa: ANN401 - of report
 
 def test_deficit_is_short() -> None:
     """4 cores may be published, 6 are requested: 2 are short, of which a terminating pod gives 1.5 back."""
-    result = seen(node_inputs(None, report(), mid("a", 6000)), terminating=Amounts(1500))
+    result = seen(node_inputs(None, report(), mid("a", 6000)), terminating=[mid("b", 1500)])
     assert result == Shortage(Amounts(6000), Amounts(4000, MEMORY), Amounts(1500))
     assert (result.deficit, result.short, result.resources) == (short(2000), short(500), (Resource.CPU,))
     assert result.only(short(0, 1)) == Shortage(Amounts(), Amounts(4000, MEMORY), Amounts(1500))
@@ -115,9 +120,21 @@ def test_pod_that_left_calls_for_no_other(*, own_agent: bool) -> None:
 
 def test_pods_that_left_are_forgotten_in_time() -> None:
     (a, b), tombstones = inputs_of(mid("a"), mid("b")), Tombstones()
-    tombstones.update({a.uid: a, b.uid: b}, 100.0)
-    tombstones.update({b.uid: b}, 200.0)
-    assert [tombstones.still_reported(when, 300.0) for when in (210.0, 499.0, 500.0, 210.0)] == [[a], [a], [], []]
+    tombstones.update({a.uid: a, b.uid: b}, {a.key: Amounts(1500)}, 100.0)
+    tombstones.update({b.uid: b}, {}, 200.0)
+    gone = [Tombstone(a, Amounts(500), 200.0)]
+    assert [tombstones.still_reported(when, 300.0) for when in (210.0, 499.0, 500.0, 210.0)] == [gone, gone, [], []]
+
+
+def test_usage_beyond_requests_ends_with_its_pod() -> None:
+    """A pod that uses 2 cores beyond its request releases them as it terminates, and after its end until reported."""
+    hungry, other = mid("hungry", 1000), mid("other", 6000)
+    metric = report(podsMetric=[{"namespace": "shop", "name": "hungry", "podUsage": resources("3", "0")}])
+    terminating = seen(node_inputs(None, metric, hungry, other), terminating=[hungry])
+    ended = seen(node_inputs(None, metric, other), hungry)
+    for result in (terminating, ended):
+        assert result is not None
+        assert (result.released, result.short) == (Amounts(2000), Amounts())
 
 
 def test_resources_have_a_time_of_their_own() -> None:

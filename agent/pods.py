@@ -1,6 +1,6 @@
 """Pods on this node as the other stages need them: names, requests and cgroups."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
@@ -12,6 +12,7 @@ from crds.priority import PriorityBand, QoS, priority_class, qos, tier
 from crds.quantity import milli_value, value
 from headroom.cluster.pod import cgroup_uid, is_terminal, pod_limits, pod_requests, workload_key
 from headroom.cluster.resize import Resize
+from headroom.cluster.templates import TEMPLATES, Template
 from headroom.cluster.typed_pod import check_amounts
 
 _LARGEST: Final = 2**63 - 1  # Kubernetes counts no further
@@ -50,7 +51,7 @@ class PodRef:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-def pod_ref(pod: Mapping[str, Any]) -> PodRef:
+def pod_ref(pod: Mapping[str, Any], templates: Sequence[Template] = TEMPLATES) -> PodRef:
     """A typed pod as the other stages need it. Raises ValueError: it has no uid, or an amount that is no quantity."""
     metadata = pod.get("metadata") or {}
     uid = metadata.get("uid")
@@ -68,7 +69,7 @@ def pod_ref(pod: Mapping[str, Any]) -> PodRef:
         priority_label=str(priority_class(pod)),
         cgroup_uid=cgroup_uid(pod),
         created=_unix(metadata.get("creationTimestamp")),
-        workload=workload_key(pod),
+        workload=workload_key(pod, templates),
         terminal=is_terminal(pod),
         running=(pod.get("status") or {}).get("phase") == "Running",
         terminating=bool(metadata.get("deletionTimestamp")),

@@ -23,6 +23,7 @@ CLASS_ENTITIES: Final = ("prod", "mid", "batch", "free")  # the classes of pods,
 FIXED: Final = (NODE, SYS, *CLASS_ENTITIES)  # what always has a row, rows 0 to 5
 
 _WORKLOAD: Final = "workload:"
+_DAY_SECONDS: Final = 86400.0
 _LONGEST_STEP_SECONDS: Final = 3600.0
 _EVICT_EVERY_SECONDS: Final = 60.0
 
@@ -38,6 +39,8 @@ class SeriesEntry:
     workload: str | None = None  # a pod's workload, which inherits the row when the pod ends
     ended_at: float | None = None
     """Since when a pod is no longer listed, or its workload has none on this node. [s of the index's clock]"""
+    days: int = 0  # on so many days a pod of the workload started here, this pod included
+    started_on: int = -1  # the last of these days, counted by the index's clock
 
     @property
     def present(self) -> bool:
@@ -69,7 +72,8 @@ class SeriesIndexLimits:
     """A pod that is no longer listed keeps its row this long: its usage is still in its class's recent sums. [s]"""
     workload_seconds: float = 7 * 86400.0  # a workload without a pod on this node is remembered this long [s]
     workloads: int = 200
-    """At most so many workloads without a pod are remembered; the ones longest gone are forgotten first."""
+    """At most so many workloads without a pod are remembered. Those that started on one day alone, and were observed
+    for less than a day, are forgotten first, the least known before the others; then the ones longest gone."""
 
 
 class RowHistories(Protocol):
@@ -146,7 +150,14 @@ class SeriesIndex:
     def to_json(self) -> dict[str, Any]:
         """All series, in the order of a checkpoint's rows."""
         entries = {
-            entity: [entry.history_number, entry.class_name, entry.workload, entry.ended_at]
+            entity: [
+                entry.history_number,
+                entry.class_name,
+                entry.workload,
+                entry.ended_at,
+                entry.days,
+                entry.started_on,
+            ]
             for entity, entry in self.entries.items()
         }
         return {
@@ -167,8 +178,8 @@ class SeriesIndex:
         if tuple(result)[: len(FIXED)] != FIXED:
             raise ValueError(f"it begins with {list(result)[: len(FIXED)]}, not with {list(FIXED)}")
         entries = {
-            entity: SeriesEntry(row, int(number), str(class_name), workload, ended_at)
-            for row, (entity, (number, class_name, workload, ended_at)) in enumerate(result.items())
+            entity: SeriesEntry(row, int(number), str(class_name), workload, ended_at, *map(int, starts))
+            for row, (entity, (number, class_name, workload, ended_at, *starts)) in enumerate(result.items())
         }
         self._next_history, self.clock = int(measured["nextHistoryId"]), float(measured["clock"])
         self._updated, self._evicted_at = measured["updated"], float(measured["looked"])
@@ -182,10 +193,12 @@ class SeriesIndex:
                 entry.ended_at = None
             elif entry.ended_at is None:
                 entry.ended_at = self.clock
+        today = int(self.clock // _DAY_SECONDS)
         for uid, pod in present.items():
             entry = self.entries.get(uid) or self._add(uid)
             if entry.workload is None and pod.workload is not None:
                 self._inherit(entry, pod.workload)
+                entry.days, entry.started_on = entry.days + (entry.started_on != today), today
             entry.class_name, entry.workload = CLASS_NAMES[pod.band], pod.workload
 
     def _add(self, uid: str) -> SeriesEntry:
@@ -197,22 +210,28 @@ class SeriesIndex:
 
     def _inherit(self, entry: SeriesEntry, workload: str) -> None:
         """Let a pod whose workload has just become known continue the workload's history, if that is the longer one."""
-        related = [peer.row for peer in self.entries.values() if peer is not entry and peer.workload == workload]
+        related = [peer for peer in self.entries.values() if peer is not entry and peer.workload == workload]
         evidence = self.histories.evidence
-        best = max(related, key=evidence, default=None)
-        if best is not None and evidence(best) > evidence(entry.row):
-            self.histories.copy(best, entry.row)
+        best = max(related, key=lambda peer: evidence(peer.row), default=None)
+        if best is not None and evidence(best.row) > evidence(entry.row):
+            self.histories.copy(best.row, entry.row)
+        entry.days, entry.started_on = max(((peer.days, peer.started_on) for peer in related), default=(0, -1))
 
     def _evict(self, now: float) -> None:
         for uid, entry in list(self.pods()):
             if entry.ended_at is not None and now - entry.ended_at > self.limits.grace_seconds:
                 self._pass_to_workload(uid)
-        workloads = ((entity, entry) for entity, entry in self.entries.items() if entity.startswith(_WORKLOAD))
-        ended = [(entry.ended_at or 0.0, entity) for entity, entry in workloads]
-        ended.sort(reverse=True)
-        for rank, (ended_at, entity) in enumerate(ended):
-            if rank >= self.limits.workloads or now - ended_at > self.limits.workload_seconds:
+        workloads = [(entity, entry) for entity, entry in self.entries.items() if entity.startswith(_WORKLOAD)]
+        workloads.sort(key=lambda item: (*self._worth(item[1]), item[0]), reverse=True)
+        for rank, (entity, entry) in enumerate(workloads):
+            if rank >= self.limits.workloads or now - (entry.ended_at or 0.0) > self.limits.workload_seconds:
                 self._forget(entity)
+
+    def _worth(self, entry: SeriesEntry) -> tuple[bool, float, float]:
+        """Return the place of a workload in the order of keeping: the largest stays longest."""
+        evidence = self.histories.evidence(entry.row)
+        returns = entry.days > 1 or evidence >= _DAY_SECONDS
+        return returns, 0.0 if returns else evidence, entry.ended_at or 0.0
 
     def _pass_to_workload(self, uid: str) -> None:
         """Let a departed pod's workload keep its row, unless the workload already knows more."""
@@ -223,6 +242,9 @@ class SeriesIndex:
             return
         successor = _WORKLOAD + entry.workload
         heir = self.entries.get(successor)
+        if heir is not None:
+            days = max((heir.days, heir.started_on), (entry.days, entry.started_on))
+            heir.days, heir.started_on = entry.days, entry.started_on = days
         if heir is not None and evidence(heir.row) > evidence(entry.row):
             heir.ended_at = max(heir.ended_at or 0.0, entry.ended_at or 0.0)
             self._forget(uid)

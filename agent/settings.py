@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -15,6 +16,7 @@ from agent.predictors import PolicyError
 from agent.tsdb.settings import StoreSettings
 from crds.codec import CodecError, from_json, to_json
 from crds.predict_policy import PredictPolicy
+from headroom.cluster.templates import Template
 from headroom.runtime import options
 from headroom.runtime.option_types import (
     ADDRESS,
@@ -41,6 +43,7 @@ Commands, each with a --help of its own:
 SYSTEM_DATA_DIR = Path("/var/lib/headroom")
 _DAY = 86400.0
 _HOUR = 3600.0
+_LABEL = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
 def _policy(text: str) -> PredictPolicy:
@@ -61,6 +64,20 @@ def _policy(text: str) -> PredictPolicy:
 
 POLICY = Kind("JSON", _policy, lambda policy: json.dumps(to_json(policy)))
 """A prediction policy that can be followed."""
+
+
+def _templates(text: str) -> tuple[Template, ...]:
+    parts = [tuple(key.strip() for key in part.split("+")) for part in text.split(",") if part.strip()]
+    wrong = next((key for part in parts for key in part if not _LABEL.fullmatch(key)), None)
+    if wrong is not None:
+        raise ValueError(f"must name labels of pods, such as example.com/pipeline+example.com/step; {wrong!r} is none")
+    return tuple(Template(part[0], part) for part in parts)
+
+
+WORKLOAD_LABELS = Kind(
+    "LABELS", _templates, lambda rows: ",".join("+".join(row.keys) for row in rows), may_be_empty=True
+)
+"""Labels that name the templates of pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +118,11 @@ class TrainSettings:
     workload_seconds: float = setting(7 * _DAY, flag="remember-workloads", kind=duration(1.0))
     """A workload without a pod on this node is remembered this long. [s]"""
     workloads: int = setting(200, flag="most-workloads", kind=whole(0, 10_000))
-    """At most so many workloads without a pod are remembered; the ones longest gone are forgotten first."""
+    """At most so many workloads without a pod are remembered. Those that started on one day alone, and were observed
+    for less than a day, are forgotten first; then the ones longest gone."""
+    workload_labels: tuple[Template, ...] = setting((), flag="workload-labels", kind=WORKLOAD_LABELS, shown="")
+    """Labels that name the template of pods that run once, besides the known ones (Argo, Tekton, CI runners); the first
+    that a pod has is its workload. Separated by commas, and ``+`` between labels that name a template together."""
     predict_policy: PredictPolicy | None = setting(None, flag="predict-policy", kind=POLICY, shown="the built-in one")
     """The prediction policy while no spec.predictPolicy was ever seen, or it is {}: JSON with the same keys."""
 

@@ -24,6 +24,7 @@ from agent.tsdb import checkpoints
 from agent.tsdb.schema import StoreNewer
 from agent.tsdb.tsdb import Tsdb
 from headroom import kube
+from headroom.cluster.templates import TEMPLATES
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +116,7 @@ def health_details(
 def _pod_source(settings: AgentSettings, api: kube.ApiServer | None, cgroups: CgroupTree) -> PodSource:
     if api is None or settings.collect.pods_from == "cgroups":
         return CgroupPods(cgroups)
-    return ApiPods(api, settings.node_name)
+    return ApiPods(api, settings.node_name, templates=(*settings.train.workload_labels, *TEMPLATES))
 
 
 def _layout(settings: AgentSettings) -> Layout:

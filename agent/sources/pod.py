@@ -10,6 +10,7 @@ from agent.host.reopening_files import Unreadable
 from agent.pods import PodRef, pod_of_cgroup, pod_ref, unlisted_pod
 from headroom import kube
 from headroom.cluster.pod import pod_key
+from headroom.cluster.templates import TEMPLATES, Template
 from headroom.cluster.typed_pod import decode_pod, undecoded
 
 _LONGEST_NAME = 160
@@ -38,9 +39,16 @@ class PodSource(Protocol):
 class ApiPods:
     """Pods bound to this node, by a watch with a field selector. The last list stays while the server is away."""
 
-    def __init__(self, api: kube.ApiServer, node_name: str, timing: kube.WatchTiming = kube.DEFAULT_TIMING) -> None:
+    def __init__(
+        self,
+        api: kube.ApiServer,
+        node_name: str,
+        timing: kube.WatchTiming = kube.DEFAULT_TIMING,
+        templates: Sequence[Template] = TEMPLATES,
+    ) -> None:
         self._api = api
         self._timing = timing
+        self._templates = templates
         self._selector = f"spec.nodeName={node_name}"
         self._pods: dict[str, PodRef] = {}
         self.health = kube.WatchHealth()  # the time of the server's last response
@@ -86,7 +94,7 @@ class ApiPods:
 
     def _ref(self, pod: dict[str, Any]) -> PodRef | None:
         try:
-            return pod_ref(decode_pod(pod["raw"]))
+            return pod_ref(decode_pod(pod["raw"]), self._templates)
         except ValueError as error:
             log.warning("Pod %s is left out: %s", pod_key(pod)[:_LONGEST_NAME], error)
             self.on_rejected("pod")

@@ -1,18 +1,23 @@
 """Functions on a pod given as Kubernetes JSON: its requests, phase and owner."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
 from crds import names
 from crds.quantity import parse_quantity
 from headroom.cluster.resize import Resize, in_effect
+from headroom.cluster.templates import TEMPLATES, Template, step, template
 
 _TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _STATIC_SOURCES: Final = frozenset({"file", "http"})
 _POD_LEVEL: Final = frozenset({"cpu", "memory"})
-_CRON_JOB_RUN: Final = re.compile(r"-[0-9]{8}$")
+_TIMED_RUNS: Final = {
+    "Job": ("CronJob", re.compile(r"-[0-9]{8}$")),
+    "Workflow": ("CronWorkflow", re.compile(r"-[0-9]{10}$")),
+}
+"""Kind of a run -> kind of its schedule, and the time that ends the run's name: minutes, seconds since 1970."""
 _NUMBERED: Final = re.compile(r"-[0-9]+$")
 _TEMPLATE_HASHES: Final = {names.LABEL_POD_TEMPLATE_HASH: "Deployment", names.LABEL_ROLLOUT_TEMPLATE_HASH: "Rollout"}
 """Label whose value ends a ReplicaSet's name -> kind of the ReplicaSet's owner."""
@@ -147,15 +152,16 @@ def pod_key(pod: Mapping[str, Any]) -> str:
     return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
 
 
-def workload_key(pod: Mapping[str, Any]) -> str | None:
-    """Return the key of the pod's workload, "namespace/Kind/name"; None for a pod without a controller.
+def workload_key(pod: Mapping[str, Any], templates: Sequence[Template] = TEMPLATES) -> str | None:
+    """Return the key of the pod's workload, "namespace/Kind/name"; None for a pod without one.
 
     The name omits the part that changes with each rollout or run (a ReplicaSet's template hash, the number of
-    a Knative revision or of an OpenShift deployment, the scheduled minute of a CronJob's Job). A static pod comes back
-    under its own name; kubelet lists it without owner.
+    a Knative revision or of an OpenShift deployment, the scheduled time of a CronJob's Job). A pod that runs once has
+    its template as its workload, as far as labels name it. A static pod comes back under its own name; kubelet lists it
+    without owner.
     """
     metadata = pod.get("metadata") or {}
-    result = workload(pod)
+    result = workload(pod, templates)
     if result is None and _annotations(pod).get(names.ANNOTATION_CONFIG_SOURCE) in _STATIC_SOURCES:
         result = "Node", ""
     if result is None:
@@ -163,19 +169,21 @@ def workload_key(pod: Mapping[str, Any]) -> str | None:
     kind, name = result
     if kind == "Node":
         kind, name = "Pod", str(metadata.get("name", ""))
-    elif kind == "Job":
-        name = _CRON_JOB_RUN.sub("", name)
     elif kind in _TEMPLATE_HASHES.values():
         kind = str((_controller(pod) or {}).get("kind", ""))
     return f"{metadata.get('namespace', '')}/{kind}/{name}"
 
 
-def workload(pod: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return kind and name of the top controller, as names and labels show it; None without one."""
+def workload(pod: Mapping[str, Any], templates: Sequence[Template] = TEMPLATES) -> tuple[str, str] | None:
+    """Return kind and name of the pod's template or top controller, as names and labels show it; None without one."""
     owner = _controller(pod)
-    if owner is None:
-        return None
+    if (result := template(pod, owner or {}, templates)) is not None or owner is None:
+        return result
     kind, name = str(owner.get("kind", "")), str(owner.get("name", ""))
+    if kind in _TIMED_RUNS:
+        schedule, time = _TIMED_RUNS[kind]
+        scheduled = time.sub("", name)
+        return kind if scheduled == name else schedule, scheduled + step(pod.get("metadata") or {}, owner)
     labels = (pod.get("metadata") or {}).get("labels") or {}
     if kind == "ReplicationController":
         configs = (

@@ -13,6 +13,7 @@ import msgspec
 
 from crds import names
 from crds.quantity import QuantityError, parse_quantity
+from headroom.cluster import templates
 
 MOST_CONTAINERS: Final = 250  # containers of a pending pod, together with its init containers [items]
 MOST_SOFT: Final = 50  # of each kind of soft constraint, each of which is compared with every node [items]
@@ -84,6 +85,7 @@ _READ_LABELS = _object(
         names.LABEL_KNATIVE_REVISION,
         names.LABEL_DEPLOYMENT_CONFIG,
         names.DEPLOYMENT_CONFIG,
+        *templates.keys(),
     ),
 )
 _ANNOTATIONS = _object(
@@ -97,6 +99,7 @@ _ANNOTATIONS = _object(
         names.ANNOTATION_CONFIG_MIRROR,
         names.ANNOTATION_CONFIG_SOURCE,
         names.DEPLOYMENT_CONFIG,
+        *templates.keys(),
     ),
 )
 

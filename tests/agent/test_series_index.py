@@ -111,3 +111,57 @@ def test_json_round_trip() -> None:
     again.from_json(result.to_json())
     assert again.entries == result.entries
     assert again.rows == 8
+
+
+def _run(index: SeriesIndex, table: Table, now: float, name: str, workload: str, seconds: float = 60.0) -> None:
+    """A pod that runs for so long."""
+    index.update(now, [pod(name, workload=workload)])
+    table.known[index.row(name) or 0] += seconds
+    index.update(now + seconds, [])
+
+
+def _remembered(index: SeriesIndex) -> set[str]:
+    return {entity.removeprefix("workload:") for entity in index.entries if entity.startswith("workload:")}
+
+
+def test_many_one_off_runs_leave_a_nightly_job() -> None:
+    """A CronJob of 30 nights is remembered though 250 workflows with names of their own came after its last run."""
+    table = Table()
+    index = SeriesIndex(SeriesIndexLimits(grace_seconds=900.0), table)
+    for night in range(30):
+        for hour in range(24):  # the clock of the index follows steps of an hour at most
+            index.update(START + 86400.0 * night + 3600.0 * hour, [])
+        _run(index, table, START + 86400.0 * (night + 1) - 1800.0, f"night-{night}", "ops/CronJob/backup")
+    day = START + 30 * 86400.0
+    for number in range(250):
+        _run(index, table, day + 250.0 * number, f"w-{number}", f"ci/Workflow/w-{number}", 200.0)
+    index.update(day + 70_000.0, [])
+    index.update(day + 73_000.0, [])
+    assert len(_remembered(index)) == 200
+    assert "ops/CronJob/backup" in _remembered(index)
+    _run(index, table, day + 80_000.0, "night-30", "ops/CronJob/backup")
+    assert table.known[index.row("night-30") or 0] == 31 * 60.0
+
+
+def test_what_is_known_longest_stays() -> None:
+    """The workload with the least evidence goes first of those that came once; a day of evidence is enough to stay."""
+    table = Table()
+    index = SeriesIndex(SeriesIndexLimits(grace_seconds=100.0, workloads=2), table)
+    for number, (name, seconds) in enumerate({"day": 90_000.0, "hour": 3600.0, "minute": 60.0}.items()):
+        index.update(START + number, [pod(name, workload=name)])
+        table.known[index.row(name) or 0] = seconds
+        index.update(START + number + 0.5, [])
+    index.update(START + 300.0, [])
+    assert _remembered(index) == {"day", "hour"}
+
+
+def test_days_survive_a_restart() -> None:
+    index, table = new_index()
+    _run(index, table, START, "a", "w")
+    again, _ = new_index()
+    again.from_json(index.to_json())
+    assert again.entries["a"].days == 1
+    older = index.to_json()
+    older["members"] = {entity: fields[:4] for entity, fields in older["members"].items()}
+    again.from_json(older)
+    assert again.entries["a"].days == 0

@@ -103,7 +103,7 @@ WRONG = """
 --store-max-mib ²|--store-raw 1.5s|--store-minute-days 0|--store-memory-ticks 100|--report-jitter 2|--refresh 0s
 --report-jitter nan|--most-workloads -1|--data-dir ''|--once|--output json|--output xml --standalone
 --output json -o xml --standalone|--pods-from api --standalone|--pods-from kubelet|--node-name a/b?c
---log-format xml|--log-level loud"""
+--log-format xml|--log-level loud|--workload-labels a+|--workload-labels a/b/c|--workload-labels 'a b'"""
 
 
 @pytest.mark.parametrize("given", [*WRONG.strip().replace("\n", "|").split("|"), "--store-max-mib " + "9" * 5000])

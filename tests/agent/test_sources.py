@@ -9,8 +9,10 @@ from aiohttp import web
 from agent.host.cgroup import CgroupTree, detect
 from agent.host.procfs import HostPaths
 from agent.host.reopening_files import Unreadable
+from agent.settings import load
 from agent.sources.node import ApiNode, MachineNode, read_node
 from agent.sources.pod import ApiPods, CgroupPods, ListedAndCgroupPods
+from agent.wiring import _pod_source
 from crds.priority import PriorityBand
 from headroom import kube
 from headroom.cluster.typed_pod import undecoded
@@ -57,6 +59,21 @@ def test_list_replaces_and_changes_add_replace_and_remove(caplog: pytest.LogCapt
     source.health.problem = "pods is forbidden"
     assert source.problem == "the pods of this node cannot be watched: pods is forbidden"
     assert [pod.uid for pod in source.pods()] == ["d"]
+
+
+def test_settings_add_labels_of_templates() -> None:
+    """Labels of a setting name the template of pods that run once, besides the known ones."""
+    settings = load(["--workload-labels", "example.com/pipeline+step, tool"], {})
+    server: Any = object()
+    source = _pod_source(settings, server, NO_SERVER)
+    assert isinstance(source, ApiPods)
+    labels = [{"example.com/pipeline": "app", "step": "lint"}, {"tool": "x"}, {"jenkins/label": "maven"}, {"step": "x"}]
+    pods = [_pod(str(row)) for row in range(len(labels))]
+    for pod, labels_of_pod in zip(pods, labels, strict=True):
+        pod["metadata"]["labels"] = labels_of_pod
+    source.apply(listed_in(source, *pods))
+    workloads = ["n/example.com/pipeline/app/lint", "n/tool/x", "n/JenkinsAgent/maven", None]
+    assert [pod.workload for pod in source.pods()] == workloads
 
 
 def test_tree_has_the_pods_and_keeps_them_while_it_cannot_be_listed(

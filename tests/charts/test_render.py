@@ -125,6 +125,17 @@ def test_agent_has_a_policy(helm: Helm) -> None:
         render(helm, "agent.predictPolicy.reclaimRatio=50")
 
 
+def test_agent_knows_labels_of_templates(helm: Helm) -> None:
+    """Labels of values reach the agent as one flag."""
+    args = render(helm, "agent.workloadLabels={example.com/pipeline+step,tool}").container("headroom-agent/agent")[
+        "args"
+    ]
+    templates = load([arg for arg in args if arg.startswith("--workload-labels")], {}).train.workload_labels
+    assert [template.keys for template in templates] == [("example.com/pipeline", "step"), ("tool",)]
+    with pytest.raises(CommandError, match="workloadLabels"):
+        render(helm, "agent.workloadLabels={a b}")
+
+
 def test_only_manager_writes_nodes(chart: Rendered) -> None:
     """Only the manager may write to Nodes, and only their status; and so may the cleanup at the end."""
     writers = {

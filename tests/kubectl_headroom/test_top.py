@@ -150,7 +150,7 @@ def test_node_or_selector() -> None:
         ("CloneSet/cart-7f9", {"pod-template-hash": "7f9"}, "CloneSet cart"),
         ("ReplicationController/cart-3", {"deploymentconfig": "cart"}, "DeploymentConfig cart"),
         ("StatefulSet/db", {}, "StatefulSet db"),
-        ("Job/backup-29384756", {}, "Job backup-29384756"),
+        ("Job/backup-29384756", {}, "CronJob backup"),
     ],
 )
 def test_workload_is_the_rollout_object(owner: str, labels: Mapping[str, str], name: str) -> None:

@@ -130,5 +130,5 @@ def _workload(labels: Labels) -> str | None:
         kind, name = "Pod", labels.get("pod", "")
     pattern = {"ReplicaSet": _TEMPLATE_HASH, "Job": _CRON_JOB_RUN}.get(kind)
     if pattern is not None and (result := pattern.fullmatch(name)):
-        name = result[1]
+        kind, name = "CronJob" if kind == "Job" else kind, result[1]
     return f"{labels.get('namespace', '')}/{kind}/{name}"

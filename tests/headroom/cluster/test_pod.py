@@ -213,7 +213,7 @@ def _knative(revision: str, digest: str) -> dict[str, Any]:
             _owned("ReplicaSet", "hello-7f9", labels={**_knative("x", "7f9")["metadata"]["labels"]}),
             "shop/ReplicaSet/hello",
         ),
-        (_owned("Job", "backup-29384756"), "shop/Job/backup"),  # a CronJob's run
+        (_owned("Job", "backup-29384756"), "shop/CronJob/backup"),  # a CronJob's run
         (_owned("Job", "import-2"), "shop/Job/import-2"),
         (_owned("Node", "n1"), "shop/Pod/p-1"),  # a static pod comes back under its name
         # … and kubelet, which has no Node object to name, lists it without an owner.

@@ -123,7 +123,7 @@ def test_pods_are_where_they_were(server: Server) -> None:
     assert (cpu.names, cpu.machines) == (("shop/web", "shop/night"), ("n1", "n2"))
     assert cpu.lifetimes == (PodLifetime(0, 0, 0, 12), PodLifetime(1, 1, 0, 12))
     assert cpu.limits.tolist() == [2.0, 1.0]
-    assert cpu.workloads == ("shop/ReplicaSet/web", "shop/Job/night")
+    assert cpu.workloads == ("shop/ReplicaSet/web", "shop/CronJob/night")
     assert (cpu.usage == 0.5).all()
     assert (memory.usage == GIB).all()
 
@@ -200,7 +200,7 @@ def test_pods_that_do_not_count(server: Server) -> None:
         (("ReplicaSet", "web-5d4f8c7b9"), "shop/ReplicaSet/web"),
         (("ReplicaSet", "by-hand"), "shop/ReplicaSet/by-hand"),
         (("StatefulSet", "web-5d4f8c7b9"), "shop/StatefulSet/web-5d4f8c7b9"),
-        (("Job", "night-28401120"), "shop/Job/night"),
+        (("Job", "night-28401120"), "shop/CronJob/night"),
         (("Job", "once"), "shop/Job/once"),
         (("Node", "n1"), "shop/Pod/web"),
         (("<none>", "<none>"), ""),

@@ -8,8 +8,9 @@ from crds.names import LAST_GOOD_NAME
 from headroom import kube
 from kubectl_headroom import manager_state
 from kubectl_headroom.doctor.node_metric import NodeMetricSummary
-from kubectl_headroom.doctor.objects import AGENT, MANAGER, SCHEDULER, Pod, name
+from kubectl_headroom.doctor.objects import AGENT, MANAGER, SCHEDULER, MidPod, Pod, name
 from kubectl_headroom.doctor.permissions import (
+    ALL_PODS,
     CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -24,7 +25,7 @@ Json = Mapping[str, Any]
 _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 _CONCURRENT_REVIEWS: Final = 10
-_PARSE: Final = {PODS: Pod.of, NODE_METRICS: NodeMetricSummary.of}
+_PARSE: Final = {PODS: Pod.of, ALL_PODS: MidPod.of, NODE_METRICS: NodeMetricSummary.of}
 
 
 class Forbidden(Exception):  # noqa: N818 - it is an answer

@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from crds.mid_amounts import implausible_amounts
+from crds.priority import requests_mid
+from headroom.cluster.pod import is_terminal, pod_key
 from manager.api import age
 
 Json = Mapping[str, Any]
@@ -119,6 +122,21 @@ class Pod:
     def age(self, now: float) -> float:
         """Time since kubelet took it on; 0 where that is not known. [s]"""
         return (age(self.started, now) or 0.0) if self.started else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MidPod:
+    """The reduced form of a pod that requests Mid resources."""
+
+    key: str  # "namespace/name"
+    implausible_amounts: tuple[str, ...]  # amounts that are probably meant in another unit
+
+    @classmethod
+    def of(cls, obj: Json) -> "MidPod | None":
+        """Reduce a pod; `None` for one that has ended, or requests no Mid resources."""
+        if is_terminal(obj) or not requests_mid(obj):
+            return None
+        return cls(pod_key(obj), tuple(implausible_amounts(obj)))
 
 
 def just_started(pods: Sequence[Pod], now: float) -> bool:

@@ -35,6 +35,7 @@ _ADMISSION: Final = ("admissionregistration.k8s.io", "v1")
 
 NODES: Final = Permission("list", "", "v1", "nodes")
 PODS: Final = Permission("list", "", "v1", "pods", namespaced=True)
+ALL_PODS: Final = Permission("list", "", "v1", "pods")  # of all namespaces
 NAMESPACES: Final = Permission("get", "", "v1", "namespaces")  # headroom's own
 CONFIG_MAPS: Final = Permission("get", "", "v1", "configmaps", namespaced=True)
 """The colocation config, the last good one, and the scheduler's."""

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from crds.mid_amounts import implausible_amounts
 from crds.priority import PriorityBand
 from kubectl_headroom.pod.inputs import History, MidNodes, PodSnapshot, State
 from kubectl_headroom.quota import explain_text as quota_text
@@ -52,6 +53,7 @@ def sentences(seen: PodSnapshot) -> Iterator[str]:
     elif seen.state is State.STARTS:
         yield from _held_up(seen)
     yield _description(seen)
+    yield from (f"Probably wrong unit, {text}." for text in implausible_amounts(seen.pod))
     if seen.state is State.ENDED:
         return
     yield from _scheduler(seen)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from crds.mid_amounts import implausible_amounts
 from headroom import kube
 from kubectl_headroom import live, table
 from kubectl_headroom import output as outputs
@@ -69,7 +70,10 @@ async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None
         await live.node(api, request.node)
     priorities = [note for item in pods for note in _settle_priority(item, classes)]
     simulations = [simulate(world, item) for item in pods]
-    notes = [_NOT_SIMULATED, *priorities, *_bound(pods)]
+    implausible = [
+        f"Probably wrong unit, {item.title}: {text}." for item in pods for text in implausible_amounts(item.pod)
+    ]
+    notes = [*implausible, _NOT_SIMULATED, *priorities, *_bound(pods)]
     notes += [_no_readings(plugin) for plugin in without_readings(chosen.profile)]
     notes += [*chosen.profile.notes, *absent, *_shortened(world.unreadable)]
     if outputs.is_for_people(request.output):

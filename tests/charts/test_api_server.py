@@ -4,6 +4,7 @@ import base64
 import http.client
 import json
 import ssl
+import subprocess
 import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -156,6 +157,60 @@ def test_nodes_keep_all_but_mid(installed: Cluster, account: str) -> None:
         status = installed.api.get(path)["status"]
         for part, wanted in body["status"].items():
             assert {key: status[part].get(key) for key in wanted} == wanted, name
+
+
+TEMPLATED: Final = {
+    "pods": ("v1", "Pod"),
+    "replicationcontrollers": ("v1", "ReplicationController"),
+    "deployments": ("apps/v1", "Deployment"),
+    "statefulsets": ("apps/v1", "StatefulSet"),
+    "jobs": ("batch/v1", "Job"),
+    "cronjobs": ("batch/v1", "CronJob"),
+}
+
+
+def _mid(kind: str, version: str, **amounts: str) -> dict[str, Any]:
+    """A pod, or an object with a template of it, with amounts of Mid resources."""
+    resources = {f"kubernetes.io/mid-{name}": amount for name, amount in amounts.items()}
+    container = {"name": "c", "image": "none", "resources": {"limits": resources, "requests": resources}}
+    spec = {"containers": [container], "restartPolicy": "Never" if "batch" in version else "Always"}
+    template = {"metadata": {"labels": {"app": "m"}}, "spec": spec}
+    selector = {"selector": {"matchLabels": {"app": "m"}}}
+    bodies: dict[str, dict[str, Any]] = {
+        "Pod": spec,
+        "ReplicationController": {"selector": {"app": "m"}, "template": template},
+        "Job": {"template": template},
+        "CronJob": {"schedule": "0 0 * * *", "jobTemplate": {"spec": {"template": template}}},
+        "Deployment": {**selector, "template": template},
+        "StatefulSet": {**selector, "template": template, "serviceName": "s"},
+    }
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": "mid", "namespace": NAMESPACE},
+        "spec": bodies[kind],
+    }
+
+
+@pytest.mark.parametrize("resource", TEMPLATED)
+def test_implausible_mid_amounts_are_warned_of(installed: Cluster, resource: str) -> None:
+    """`kubernetes.io/mid-cpu: 500m` in a pod or template is admitted, and kubectl prints a warning; 500 has none."""
+    version, kind = TEMPLATED[resource]
+
+    def warnings(**amounts: str) -> str:
+        words = [str(installed.binaries.path("kubectl")), "create", "--dry-run=server", "-f", "-"]
+        stdin = json.dumps(_mid(kind, version, **amounts))
+        ended = subprocess.run(
+            words, input=stdin, env=installed.environment, capture_output=True, text=True, check=True, timeout=60
+        )
+        return str(ended.stderr)
+
+    eventually(lambda: "mid-cpu 500m is probably too little" in warnings(cpu="500m"), "the policy is in force")
+    wrong = warnings(cpu="1500m", memory="128m")
+    assert "it counts milli-cores: write 500 for half a core" in wrong
+    assert "kubernetes.io/mid-memory 128m is probably too little; it counts bytes" in wrong
+    assert "probably" not in warnings(cpu="500", memory="64Mi")
+    assert "probably" not in warnings(cpu="0", memory="0")
 
 
 def test_others_write_as_before(installed: Cluster) -> None:

@@ -104,7 +104,7 @@ def test_every_version_has_its_objects(helm: Helm, version: str) -> None:
     """From 1.30 on it can be installed; what a version lacks is left out, without a word in values."""
     chart = render(helm, kube_version=version)
     policies = chart.of_kind("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    assert len(policies) == (2 if version < "v1.32" else 4)
+    assert len(policies) == (4 if version < "v1.32" else 6)
 
 
 @pytest.mark.helm

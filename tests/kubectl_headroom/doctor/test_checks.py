@@ -34,7 +34,7 @@ from tests.kubectl_headroom.doctor.world import (
     workload,
 )
 from tests.kubectl_headroom.recording import golden
-from tests.support.objects import at
+from tests.support.objects import at, mid_pod, pod
 
 _CRD: Final = may.CRDS[0]
 _TEMPLATE: Final = "spec template spec"
@@ -230,6 +230,12 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
     "node's clock is behind": [_reported(ago=100.0, ahead=-45.0)],
     "node's clock is ahead": [_reported(ago=100.0, ahead=45.0)],
     "node's clock is far behind": [_reported(ago=100.0, ahead=-2000.0)],
+    "Mid pods": [
+        add(may.ALL_PODS, {**mid_pod("app", "500m"), "status": {}}),
+        add(may.ALL_PODS, mid_pod("fine", "500", "1Gi")),
+        add(may.ALL_PODS, mid_pod("ended", "500m", phase="Succeeded")),
+        add(may.ALL_PODS, pod("prod", {"cpu": "500m"})),
+    ],
     "scheduler of the same Lease": [_theirs("other", "--leader-elect-resource-name=headroom-scheduler")],
     "scheduler of the stock name": [_scheduler(_STOCK)],
     "scheduler config is no YAML": [_scheduler("{")],

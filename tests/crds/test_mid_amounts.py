@@ -1,0 +1,42 @@
+from typing import Any
+
+import pytest
+
+from crds.mid_amounts import implausible_amounts
+from crds.names import MID_CPU, MID_MEMORY
+from tests.support.objects import pod
+
+
+@pytest.mark.parametrize(
+    ("amounts", "texts"),
+    [
+        ({MID_CPU: "500m"}, ["kubernetes.io/mid-cpu 500m counts as 1 milli-core: write 500"]),
+        ({MID_CPU: "0.5"}, ["kubernetes.io/mid-cpu 0.5 counts as 1 milli-core: write 500"]),
+        ({MID_CPU: "1500m"}, ["kubernetes.io/mid-cpu 1500m counts as 2 milli-cores: write 1500"]),
+        ({MID_CPU: 2}, ["kubernetes.io/mid-cpu 2 counts as 2 milli-cores: write 2000"]),
+        ({MID_CPU: "10.5"}, ["kubernetes.io/mid-cpu 10.5 counts as 11 milli-cores: write 11"]),
+        ({MID_MEMORY: "128m"}, ["kubernetes.io/mid-memory 128m counts as 1 byte: write it in Mi or Gi"]),
+        ({MID_MEMORY: "512"}, ["kubernetes.io/mid-memory 512 counts as 512 bytes: write it in Mi or Gi"]),
+        (
+            {MID_MEMORY: "2000000.5"},
+            ["kubernetes.io/mid-memory 2000000.5 counts as 2000001 bytes: write it in Mi or Gi"],
+        ),
+        ({MID_CPU: "10", MID_MEMORY: "1Mi"}, []),
+        ({MID_CPU: "1k", MID_MEMORY: "1.5Gi"}, []),
+        ({MID_CPU: "0", MID_MEMORY: "0"}, []),
+        ({MID_CPU: "many"}, []),
+        ({"cpu": "500m", "memory": "512"}, []),
+    ],
+)
+def test_implausible_amounts(amounts: dict[str, Any], texts: list[str]) -> None:
+    """An amount that is no integer, or smaller than any pod needs, is named with the amount that it counts as."""
+    assert implausible_amounts(pod("p", amounts)) == [f"container c: {text}" for text in texts]
+
+
+def test_every_container_is_read_once() -> None:
+    """Requests and limits of containers and init containers are read; equal ones are named once."""
+    made = pod("p", {MID_CPU: "500m"})
+    made["spec"]["containers"][0]["resources"]["limits"] = {MID_CPU: "500m"}
+    made["spec"]["initContainers"] = [{"name": "first", "resources": {"limits": {MID_CPU: "1"}}}, {"name": "second"}]
+    assert [text.partition(":")[0] for text in implausible_amounts(made)] == ["container first", "container c"]
+    assert implausible_amounts({}) == []

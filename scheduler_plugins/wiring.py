@@ -67,7 +67,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     _measure(telemetry, cache, watch)
     watched = of_watches(watch, settings.stale_seconds)
     telemetry.slow.timeout_seconds = settings.http_timeout
-    health = _with_reports(watched, profile.enabled, cache, api)
+    health = _with_reports(watched, profile.enabled, cache, api, telemetry)
     health.checks["requests in time"] = telemetry.slow.problem
     telemetry.watch("leads", "Whether this replica decides for the whole cluster.", lambda: float(leader.leads()))
     health.states["leader"] = lambda: leader.description
@@ -118,13 +118,21 @@ def _measure(telemetry: Telemetry, cache: ClusterCache, watch: ClusterWatch) -> 
     )
 
 
-def _with_reports(watched: Health, enabled: Sequence[Enabled], cache: ClusterCache, api: ApiServer) -> Health:
+def _with_reports(
+    watched: Health, enabled: Sequence[Enabled], cache: ClusterCache, api: ApiServer, telemetry: Telemetry
+) -> Health:
     """Add the checks of /healthz beside the watches, which alone decide whether the pods are up to date."""
     health = Health(watched.required, dict(watched.checks), watched.states)
     for part in enabled:
-        if isinstance(part.plugin, LoadAware):
-            health.checks["reports recent"] = partial(_all_expired, part.plugin, cache, api)
+        if isinstance(plugin := part.plugin, LoadAware):
+            health.checks["reports recent"] = partial(_all_expired, plugin, cache, api)
+            text = "Nodes without a report of an agent: LoadAwareScheduling passes them unchecked, with score 0."
+            telemetry.watch("nodes_without_agent", text, partial(_without_agent, plugin, cache, api))
     return health
+
+
+def _without_agent(plugin: LoadAware, cache: ClusterCache, api: ApiServer) -> float:
+    return plugin.without_agent(cache.freeze(api.server_time()))
 
 
 def _all_expired(plugin: LoadAware, cache: ClusterCache, api: ApiServer) -> str:

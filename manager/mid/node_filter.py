@@ -1,4 +1,4 @@
-"""Nodes that take no part, such as virtual ones: a label selector as of kubectl. Pure."""
+"""Nodes that take no part: by a label selector as of kubectl, and those of other operating systems. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -9,6 +9,8 @@ from headroom.cluster.selector import matches
 from manager.calculators.base import Degraded, Result
 
 DEFAULT: Final = "type=virtual-kubelet"  # the label of the Virtual Kubelet project
+OS_LABEL: Final = "kubernetes.io/os"  # kubelet sets it; agents run on Linux alone
+_LINUX: Final = "linux"
 REASON: Final = "NodeExcluded"  # reason for publishing nothing on such a node
 
 _KEY = r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9](?:[-\w.]*[A-Za-z0-9])?"
@@ -64,14 +66,22 @@ class NodeFilter:
         return cls(text, parse(text))
 
     def excludes(self, labels: Mapping[str, str]) -> bool:
-        return matches(self.selector, labels)
+        """Return whether a node takes no part. One of another operating system than Linux never does."""
+        return _other_system(labels) != "" or matches(self.selector, labels)
 
-    def excluded_result(self, result: Result) -> Result:
+    def excluded_result(self, result: Result, labels: Mapping[str, str]) -> Result:
         """The result of an excluded node, calculated as if colocation were disabled, with the reason that applies."""
-        why = Degraded(
-            REASON,
-            f"this node's labels match --exclude-nodes {self.text!r} of headroom-manager: "
-            "it gets no NodeMetric and publishes nothing",
-        )
+        system = _other_system(labels)
+        cause = f"agents run on Linux, and this node's {OS_LABEL} is {system}" if system else self._cause()
+        why = Degraded(REASON, f"{cause}: it gets no NodeMetric and publishes nothing")
         notes = [note for note in result.notes if result.degraded is None or note != result.degraded.message]
         return replace(result, outcome=why, notes=(why.message, *notes))
+
+    def _cause(self) -> str:
+        return f"this node's labels match --exclude-nodes {self.text!r} of headroom-manager"
+
+
+def _other_system(labels: Mapping[str, str]) -> str:
+    """Return the operating system of a node, by its label; empty for Linux, and without one."""
+    system = labels.get(OS_LABEL) or _LINUX
+    return "" if system == _LINUX else system

@@ -113,7 +113,7 @@ async def _publish(
     inputs = _facts(run, name, effective)
     result = calculate(inputs)
     if excluded:
-        result = context.settings.exclude_nodes.excluded_result(result)
+        result = context.settings.exclude_nodes.excluded_result(result, cluster.nodes[name]["metadata"]["labels"])
     context.metrics.show(name, result)
     state = context.node_state(name)
     published = publish.published_amounts(cluster.nodes[name])

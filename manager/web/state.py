@@ -40,7 +40,7 @@ MEANINGS: Final[Mapping[State, str]] = {
     State.NOTHING: "the formula yields 0: the explanation shows the operand that is zero",
     State.SHADOW: "mode is shadow: calculated and accounted, not published",
     State.OFF: "colocation is disabled here: measured and predicted, not published",
-    State.EXCLUDED: "--exclude-nodes selects this node: it takes no part",
+    State.EXCLUDED: "--exclude-nodes or its operating system excludes this node",
     State.NEW: "no manager has reconciled it yet",
 }
 """The meaning of each state, and the way out."""

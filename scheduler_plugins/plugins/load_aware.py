@@ -47,8 +47,8 @@ class LoadAware(LoadAwareArguments):
                 ("load", np.int64, shape),  # measured and expected, that the filter compares
                 ("score_load", np.int64, shape),  # the same for the score
                 ("prod_load", np.int64, shape),  # the part of the Prod pods
-                ("updated", np.float64),  # time of the report; -inf: it states none [unix s]
-                ("reported", np.bool_),  # there is a NodeMetric
+                ("updated", np.float64),  # time of the report; -inf: no agent has written one [unix s]
+                ("reported", np.bool_),  # there is a report to compare
                 ("measured", np.bool_, shape),  # whether usage of the resource is known, for the filter
                 ("used", np.bool_, shape),  # the same whatever is aggregated, as for Prod pods among themselves
                 ("scored", np.bool_),  # the same of every resource that weighs in the score
@@ -87,7 +87,8 @@ class LoadAware(LoadAwareArguments):
             ledger.load(scored if scored[0] else None),
             ledger.prod_load,
             -np.inf if report is None or report.update_time is None else report.update_time,
-            report is not None,
+            # Without a time no agent has written it. Without a check of the age, its usage counts nevertheless.
+            report is not None and (report.update_time is not None or self.filter_expired_node_metrics is False),
             measured,
             ledger.measured(),
             all(map(or_, ledger.measured(scored if scored[0] else None), self._weightless)),
@@ -143,7 +144,7 @@ class LoadAware(LoadAwareArguments):
             return np.ones(len(nodes), np.bool_)
         load = table["load"] + nodes.in_flight + np.array(pod.estimate, np.int64)
         over: BoolArray = np.any(load > table["ceiling"], axis=1)
-        return over | self.expired(table, nodes.now) if self.filter_expired_node_metrics else over
+        return over | (self.expired(table, nodes.now) & table["reported"]) if self.filter_expired_node_metrics else over
 
     def _evaluate(self, account: Account) -> IntArray:
         """Indices into the refusals, shape (N,)."""
@@ -205,6 +206,10 @@ class LoadAware(LoadAwareArguments):
             return ""
         age = nodes.now - table["updated"].max()
         return f"all {len(nodes)} nodes are refused: the latest of their NodeMetrics is {age:.0f} s old, do agents run?"
+
+    def without_agent(self, nodes: Nodes) -> int:
+        """Return the number of nodes without a report of an agent: they pass unchecked, with score 0."""
+        return int(np.isinf(nodes.tables[NAME]["updated"]).sum())
 
     def by_peak(self, table: Table, now: float) -> BoolArray:
         """Return the nodes with a usable prediction, shape (N,)."""

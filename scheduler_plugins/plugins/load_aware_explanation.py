@@ -49,7 +49,7 @@ class Account:
     load: IntArray  # usage with estimates, including the pod's, shape (N, R). [per resource of the load rules]
     percent: IntArray  # the same in percent of allocatable, shape (N, R)
     over: BoolArray  # where it is known to be more than the threshold, shape (N, R)
-    checked: BoolArray  # where there are a threshold and a NodeMetric, shape (N,)
+    checked: BoolArray  # where there are a threshold and a report of an agent, shape (N,)
     expired: BoolArray  # where the report is too old, and that matters, shape (N,)
     known: BoolArray  # where there is a usage to compare, shape (N, R)
 
@@ -111,7 +111,7 @@ def _notes(
     if pod.of_daemon_set:
         yield "pods of a DaemonSet are not refused"
     if not record["reported"]:
-        yield "the node has no NodeMetric: nothing is checked, and the score is 0"
+        yield "the node has no NodeMetric of an agent: nothing is checked, and the score is 0"
         return
     if not account.limit[row].any():
         yield "no threshold holds here: nothing is checked, not even the age of the report"
@@ -143,9 +143,8 @@ def _binding(args: LoadAwareArguments, pod: PodRequest, nodes: Nodes, account: A
     if account.expired[row]:
         if args.enable_schedule_when_node_metrics_expired is not False:
             return ""
-        age = nodes.now - float(nodes.tables[_NAME]["updated"][row])
-        stated = f"is {age:.0f} s old" if np.isfinite(age) else "states no time"
-        return f"the NodeMetric {stated}, nodeMetricExpirationSeconds is {args.node_metric_expiration_seconds}"
+        age, limit = nodes.now - float(nodes.tables[_NAME]["updated"][row]), args.node_metric_expiration_seconds
+        return f"the NodeMetric is {age:.0f} s old, nodeMetricExpirationSeconds is {limit}"
     if not account.over[row].any():
         return ""
     index, group = int(account.over[row].argmax()), Group(int(account.groups()[row]))

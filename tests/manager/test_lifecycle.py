@@ -142,16 +142,19 @@ async def test_contest_is_slowed_down(world: World) -> None:
     assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 30
 
 
-async def test_virtual_node_is_left_out(world: World) -> None:
+@pytest.mark.parametrize(
+    ("labels", "why"), [(VIRTUAL, "--exclude-nodes"), ({"kubernetes.io/os": "windows"}, "kubernetes.io/os is windows")]
+)
+async def test_excluded_node_is_left_out(world: World, labels: dict[str, str], why: str) -> None:
     """A node that becomes excluded loses its NodeMetric and its Mid resources, and gets both back with its label."""
     world.reports(report())
     await world.reconcile()
-    world.has_node({**node(labels=VIRTUAL), "status": world.api.objects[NODE]["status"]})
+    world.has_node({**node(labels=labels), "status": world.api.objects[NODE]["status"]})
     await world.reconcile()
     assert METRIC not in world.api.objects
     assert world.published() == {}
     assert world.events_recorded() == ["MidDisabled"]
-    assert "--exclude-nodes" in world.api.written("POST", "/events")[0]["note"]
+    assert why in world.api.written("POST", "/events")[0]["note"]
     node_metric.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": "uid-metric-n1"}})
     await world.reconcile()
     assert METRIC not in world.api.objects

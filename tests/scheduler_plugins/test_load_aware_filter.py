@@ -82,7 +82,7 @@ def test_unknown_load_passes(item: Json, metric: Json | None) -> None:
     [
         (load_aware(), 179, None),
         (load_aware(), 180, EXPIRED),  # exactly at the limit it is too old
-        (load_aware(), None, EXPIRED),  # never measured
+        (load_aware(), None, None),  # no agent has written it
         (load_aware(), -60, None),  # from the future: fresh
         (load_aware(node_metric_expiration_seconds=300), 180, None),
         (load_aware(enable_schedule_when_node_metrics_expired=True), 180, None),
@@ -94,6 +94,24 @@ def test_expired_report_refuses(plugin: LoadAware, age: float | None, reason: st
     used = "90" if reason == CPU else "10"
     world = World(plugin).put(node(), node_metric(cpu=used, updated=None if age is None else -age))
     assert world.reasons(TINY) == [reason]
+
+
+@pytest.mark.parametrize("plugin", [load_aware(), load_aware(use_prediction=True)])
+@pytest.mark.parametrize(
+    "status", [None, {}, {"conditions": [{"type": "MidPublished", "status": "False"}]}, {"updateTime": None}]
+)
+def test_node_without_agent_passes(plugin: LoadAware, status: Json | None) -> None:
+    """The manager makes NodeMetrics before any agent runs, and for nodes where none ever will."""
+    metric = {"metadata": {"name": "n"}, "spec": {"metricCollectPolicy": {}}}
+    world = World(plugin).put(node())
+    world.cache.put_node_metric(metric if status is None else {**metric, "status": status})
+    assert world.reasons(TINY) == [None]
+    assert _scores(world, "n") == [0]
+    nodes = world.cache.freeze(NOW)
+    assert (plugin.without_agent(nodes), plugin.all_expired(nodes)) == (1, "")
+    world.put(node_metric(updated=-180))
+    assert world.reasons(TINY) == [EXPIRED]
+    assert plugin.without_agent(world.cache.freeze(NOW)) == 0
 
 
 def test_daemon_set_passes_always() -> None:

@@ -150,7 +150,6 @@ def test_explanation_has_the_numbers() -> None:
         (PLUGIN, predicting(IDLE, PEAKS), "cpu: 70.0 of 100.0 cores predicted at the peak and 0.0 expected are 70 %"),
         (PLUGIN, node_metric(memory="99Gi"), "memory: 99.0 of 100.0 GiB in use and 0.0 expected are 99 % of alloc"),
         (load_aware(), node_metric(updated=-200), "the NodeMetric is 200 s old, nodeMetricExpirationSeconds is 180"),
-        (load_aware(), node_metric(updated=None), "the NodeMetric states no time, nodeMetricExpirationSeconds is 180"),
     ],
 )
 def test_binding_limit_is_named(plugin: Any, metric: Json, binding: str) -> None:  # noqa: ANN401 - the plugin

@@ -131,5 +131,6 @@ def test_metrics_have_a_port_of_their_own(running: tuple[subprocess.Popen[bytes]
     base = f"http://127.0.0.1:{port}"
     status, text = _get(f"{base}/metrics")
     assert (status, "\nheadroom_scheduler_nodes 0.0\n" in text) == (200, True)
+    assert "\nheadroom_scheduler_nodes_without_agent 0.0\n" in text
     assert [_get(f"{base}/{page}")[0] for page in ("livez", "readyz", "watcher/health")] == [200, 503, 503]
     assert [_get(f"{base}/{page}")[0] for page in ("filter", "preempt", "debug/nodes/a", "debug/plugins/")] == [404] * 4

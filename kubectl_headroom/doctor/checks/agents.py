@@ -36,14 +36,19 @@ def check(cluster: Cluster) -> Iterator[Finding]:
         yield missing_component(cluster, AGENT, "nothing is measured, unless another agent does it")
         return
     excluded = manager_state.exclusion(cluster.workload(MANAGER))
-    nodes = [node for node in cluster.list(NODES) if is_linux(node) and not excluded.excludes(labels(node))]
+    every_node = cluster.list(NODES)
+    nodes = [node for node in every_node if is_linux(node) and not excluded.excludes(labels(node))]
     wanted = [node for node in nodes if _is_scheduled_to(daemon_set, node)]
     yield from _left_out(cluster, sorted({name(node) for node in nodes} - {name(node) for node in wanted}), wanted)
+    reports = {metric.node: metric for metric in cluster.list(NODE_METRICS)}
+    reported = {node for node, report in reports.items() if report.age(cluster.now()) is not None}
+    silent = {name(node) for node in every_node} - {name(node) for node in wanted} - reported
+    message = "{count} without a report of an agent, where LoadAwareScheduling checks nothing and scores 0: {names}."
+    yield from about(Severity.INFO, sorted(silent), message, docs="scheduler.md")
     pods = {pod.node: pod for pod in cluster.pods(AGENT) if pod.node}
     problems = list(_pods(cluster, wanted, pods))
     yield from problems
     limit = degrade_seconds(cluster)
-    reports = {metric.node: metric for metric in cluster.list(NODE_METRICS)}
     names = [name(node) for node in wanted if name(node) in pods]
     late = list(_reports(cluster, {node: (pods[node], reports.get(node)) for node in names}, limit))
     yield from late

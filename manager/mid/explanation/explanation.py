@@ -123,13 +123,14 @@ def _explain(seen: ObservedNode, config: ConfigState, what_if: WhatIf | None) ->
     metadata, node_metric = seen.node["metadata"], _of_this_node(seen)
     above = (SOURCE, what_if.strategy) if what_if and what_if.strategy else None
     view = effective_strategy(config.in_force.config, metadata.get("labels"), metadata.get("annotations"), above)
-    excluded = seen.exclusion.excludes(metadata.get("labels") or {})
+    labels = metadata.get("labels") or {}
+    excluded = seen.exclusion.excludes(labels)
     if excluded:
         view = replace(view, strategy=replace(view.strategy, enable=False))
     here = [pod if isinstance(pod, PodInputs) else PodInputs.from_object(pod) for pod in seen.pods]
     observed_at = seen.observed_at or managed_fields.observed_at(node_metric)
     facts = from_objects(seen.node, node_metric, here, view.strategy, seen.now, observed_at)
-    result = seen.exclusion.excluded_result(calculate(facts)) if excluded else calculate(facts)
+    result = seen.exclusion.excluded_result(calculate(facts), labels) if excluded else calculate(facts)
     would_be, unless = _otherwise(facts, result)
     report = read(node_metric, seen.now) if node_metric else Report()
     status = {} if report.problem else (node_metric or {}).get("status") or {}

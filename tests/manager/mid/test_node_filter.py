@@ -24,6 +24,9 @@ from manager.mid.node_filter import NodeFilter, parse
         ("node-role.kubernetes.io/edge", {"node-role.kubernetes.io/edge": ""}, True),
         ("node-role.kubernetes.io/edge", {}, False),
         ("empty=", {"empty": ""}, True),
+        ("", {"kubernetes.io/os": "windows"}, True),  # no agent runs there, whatever the selector
+        ("a=b", {"kubernetes.io/os": "linux"}, False),
+        ("", {"kubernetes.io/os": ""}, False),
     ],
 )
 def test_selector_as_of_kubectl(selector: str, labels: dict[str, str], excluded: bool) -> None:  # noqa: FBT001 - a row

@@ -7,6 +7,7 @@ NODE: Final = "node"  # entity of the whole machine
 SYS: Final = "sys"  # entity of everything that runs outside pods: node minus pods, derived in the same tick
 
 CPU: Final = "cpu"  # CPU in use. [cores]
+CPU_EXCLUSIVE: Final = "cpu_exclusive"  # usage of exclusive CPUs, of the node; 0 where there are none. [cores]
 MEMORY: Final = "memory"  # memory in use without page cache. [bytes]
 MEMORY_WITH_PAGE_CACHE: Final = "memory_with_page_cache"  # memory in use with page cache. [bytes]
 CPU_THROTTLED: Final = "cpu_throttled"  # share of the quota periods in which the pod was held back. [0..1]

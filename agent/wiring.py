@@ -82,7 +82,7 @@ def build(settings: AgentSettings, api: kube.ApiServer | None) -> AgentComponent
         )
     except StoreNewer as error:
         raise CannotStart(str(error)) from error
-    report_builder = ReportBuilder(pipeline, pods, node, metrics, settings.train.predict_policy)
+    report_builder = ReportBuilder(pipeline, pods, node, metrics, settings.train.predict_policy, cgroups)
     return AgentComponents(pipeline, pods, node, report_builder, metrics, cgroups)
 
 

@@ -223,6 +223,16 @@ class Summary(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class ExclusiveCpus(Part):
+    """CPUs that the node's CPU manager gave to containers for themselves."""
+
+    cpus: str | None = None
+    """Their numbers as a list: "0-3,8"."""
+    usage: Mapping[str, QuantityText] | None = None
+    """Mean usage of these CPUs over the reporting window, under the name cpu."""
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction(Part):
     """`status.prediction`: ours."""
 
@@ -236,6 +246,8 @@ class Prediction(Part):
     """Warm and cold pods."""
     summary: Summary | None = None
     """The report for people."""
+    exclusive_cpus: ExclusiveCpus | None = field(default=None, metadata={JSON_NAME: "exclusiveCPUs"})
+    """CPUs that Mid pods cannot use; absent where there are none, or it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

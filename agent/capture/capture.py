@@ -38,6 +38,7 @@ _HOT: Final = (
 _COLD: Final = (
     "cgroup.controllers", "cgroup.subtree_control", "cgroup.type", "cgroup.events", "cgroup.stat",
     "cpu.max", "cpu.weight", "cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us",
+    "cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus",
     "memory.min", "memory.low", "memory.high", "memory.max", "memory.peak", "memory.events", "memory.swap.current",
     "memory.limit_in_bytes", "memory.max_usage_in_bytes", "memory.use_hierarchy",
     "pids.current", "pids.peak", "pids.max",
@@ -107,7 +108,7 @@ def _hierarchies(paths: HostPaths) -> list[Path]:
         layout = detect(paths.cgroup)
     except NoCgroups as error:
         raise CannotCapture(str(error)) from error
-    wanted = [tree.root for tree in (layout.cpu, layout.throttling, layout.memory) if tree is not None]
+    wanted = [tree.root for tree in (layout.cpu, layout.throttling, layout.memory, layout.cpuset) if tree is not None]
     if layout.hybrid:
         wanted += [root for root in paths.cgroup.iterdir() if (root / "cgroup.controllers").exists()]
     return list(dict.fromkeys(Path(os.path.realpath(root)) for root in wanted))

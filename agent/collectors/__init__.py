@@ -5,6 +5,7 @@ from typing import Final
 COLLECTORS: Final[dict[str, str]] = {
     "node": "agent.collectors.node:NodeCollector",
     "pod": "agent.collectors.pod:PodCollector",
+    "exclusive-cpu": "agent.collectors.exclusive_cpu:ExclusiveCpuCollector",
     "pod-pressure": "agent.collectors.pod_pressure:PodPressureCollector",
     "pressure": "agent.collectors.pressure:PressureCollector",
 }

@@ -34,6 +34,7 @@ class Layout:
     memory: Hierarchy | None  # has memory per cgroup. None where the kernel was booted without it.
     beside: Hierarchy | None = None  # the hierarchy of version 2 that is mounted beside those of version 1, or None
     hybrid: bool = False  # whether hierarchies of both versions are mounted
+    cpuset: Hierarchy | None = None  # has the CPUs that a cgroup may use
 
     @property
     def pressure(self) -> Hierarchy:
@@ -80,6 +81,14 @@ class Kubepods:
     driver: Driver  # the driver that named it
 
 
+@dataclass(frozen=True, slots=True)
+class ExclusiveCpus:
+    """CPUs that kubelet's static CPU manager gave to containers for themselves."""
+
+    cpus: frozenset[int] = frozenset()  # their numbers
+    pods: frozenset[str] = frozenset()  # the pods of these containers, by uid
+
+
 @dataclass(slots=True)
 class CgroupTree:
     """The pods in the cgroup file system."""
@@ -88,6 +97,7 @@ class CgroupTree:
     kubepods: list[Kubepods] = field(default_factory=list)
     """Where pods were found at the last `locate`, folders of the systemd driver first."""
     latest: dict[str, PodCgroup] = field(default_factory=dict)  # what `pods` answered last
+    exclusive: ExclusiveCpus | None = None  # the last known ones; None while they are unknown
 
     def locate(self) -> bool:
         """Look for the folders that hold all pods; several kubelets may share a machine.
@@ -141,13 +151,13 @@ class CgroupTree:
     def _in(self, top: Kubepods) -> Iterator[PodCgroup]:
         for qos in (GUARANTEED, BURSTABLE, BEST_EFFORT):
             parent = cgroup_names.qos_dir(top.driver, qos, top.path)
-            for name in _folders(self.layout.cpu.root / parent):
+            for name in folders(self.layout.cpu.root / parent):
                 uid = cgroup_names.pod_uid(name, top.driver)
                 if uid is not None:
                     yield PodCgroup(uid, f"{parent}/{name}", qos)
 
     def _has_containers(self, cgroup: PodCgroup) -> bool:
-        return bool(_folders(self.layout.cpu.root / cgroup.path))
+        return bool(folders(self.layout.cpu.root / cgroup.path))
 
     def _candidates(self) -> Iterator[tuple[str, str]]:
         try:
@@ -162,7 +172,7 @@ class CgroupTree:
 
     def _below(self, path: str) -> list[str]:
         try:
-            return sorted(_folders(self.layout.cpu.root / path))
+            return sorted(folders(self.layout.cpu.root / path))
         except Unreadable:  # not a folder for pods: those can be listed, or nothing works
             return []
 
@@ -194,7 +204,7 @@ def detect(root: Path) -> Layout:
 
 
 def _unified(hierarchy: Hierarchy) -> Layout:
-    return Layout(hierarchy, hierarchy, hierarchy if _has_memory(hierarchy.root) else None)
+    return Layout(hierarchy, hierarchy, hierarchy if _has_memory(hierarchy.root) else None, cpuset=hierarchy)
 
 
 def _mounted(folders: list[Path]) -> Layout | None:
@@ -203,11 +213,12 @@ def _mounted(folders: list[Path]) -> Layout | None:
     usage = _first_version(folders, "cpuacct", "cpuacct.usage")
     cpu = _first_version(folders, "cpu", "cpu.shares")
     memory = _first_version(folders, "memory", "memory.usage_in_bytes")
+    cpuset = _first_version(folders, "cpuset", "cpuset.cpus") or next(iter(second), None)
     on_second = next((tree for tree in second if _has_memory(tree.root)), None)
     hybrid = bool(second) and any((usage, cpu, memory))
     if usage is not None:
-        return Layout(usage, cpu, memory or on_second, next(iter(second), None), hybrid)
-    return Layout(second[0], second[0], on_second or memory, None, hybrid) if second else None
+        return Layout(usage, cpu, memory or on_second, next(iter(second), None), hybrid, cpuset)
+    return Layout(second[0], second[0], on_second or memory, None, hybrid, cpuset) if second else None
 
 
 def _has_memory(root: Path) -> bool:
@@ -229,7 +240,7 @@ def _entries(folder: Path) -> list[str]:
         return [entry.name for entry in entries if entry.is_dir()]
 
 
-def _folders(folder: Path) -> list[str]:
+def folders(folder: Path) -> list[str]:
     """Names of the folders in a folder; none when it is gone. Raises Unreadable: it may not be listed."""
     try:
         with os.scandir(folder) as entries:

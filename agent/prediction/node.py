@@ -15,7 +15,7 @@ The margin is in Peak[sys] once. Amounts are milli-cores and bytes; a peak is ro
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -84,17 +84,28 @@ def predict(
     node: NodeResources,
     policy: Policy | PredictPolicy | None,
     present: Mapping[str, Mapping[str, float]] | None = None,
+    exclusive: Collection[str] = (),
 ) -> NodePrediction:
     """The prediction for this node. It changes nothing.
 
     Of a requested policy that cannot be followed, the trainer's stays in force. `present` are averages of the last five
-    minutes by resource and class, as far as they are known. [cores, bytes]
+    minutes by resource and class, as far as they are known. [cores, bytes] `exclusive` are the uids of pods that have
+    CPUs for themselves: none of the CPU that they request is reclaimable.
     """
     chosen = policy if isinstance(policy, Policy) else in_force(policy, trainer.policy)
     here = [pod for pod in listed_once(pods) if not pod.terminal]
     models = ModelRunner()
     result = {
-        metric: _Resource(history, trainer, here, node, chosen, models, (present or {}).get(metric, {}))
+        metric: _Resource(
+            history,
+            trainer,
+            here,
+            node,
+            chosen,
+            models,
+            (present or {}).get(metric, {}),
+            exclusive if metric == CPU else (),
+        )
         for metric, history in trainer.histories.items()
     }
     terms = {metric: one.terms for metric, one in result.items() if one.terms is not None}
@@ -188,6 +199,7 @@ class _Resource:
         policy: Policy,
         models: ModelRunner,
         present: Mapping[str, float],
+        exclusive: Collection[str],
     ) -> None:
         metric, self.unit = history.resource, UNITS[history.resource]
         self.history, self._policy, self._model, self._models = history, policy, policy.models[metric], models
@@ -200,14 +212,16 @@ class _Resource:
         self._floors = np.maximum(np.where(self._requests > 0.0, self._requests, limits), highest)
         self._terminating = np.array([pod.terminating for pod in pods], dtype=np.bool_)
         self.warm: BoolArray = (self._rows >= 0) & history.warm(self._rows, policy.cold_start_seconds)
+        pinned = np.array([pod.uid in exclusive for pod in pods], dtype=np.bool_)
+        self._reclaimed = self.warm & ~pinned  # the others count at their request
         self.means = self._means()
         self.peaks = self._peaks(node.capacity[metric] / self.unit, present) if metric in node.capacity else {}
         self.terms: ReclaimableTerms | None = None
         self.prod_peak = 0
         if metric in node.allocatable and SYS in self.peaks:
-            estimate = self._own_estimate(node.allocatable[metric] / self.unit)
-            estimate = None if estimate is None else lowered(estimate, present)
-            self.terms = self._terms(node, estimate)
+            allocatable = node.allocatable[metric] / self.unit
+            estimate = self._own_estimate(allocatable, self.warm, present)
+            self.terms = self._terms(node, self._own_estimate(allocatable, self._reclaimed, present))
             peak = self.peaks[PROD] + self.peaks[SYS] if estimate is None else max(estimate.peak, self.peaks[PROD])
             capacity = node.capacity[metric]
             self.prod_peak = min(_up(peak * self.unit), capacity) if peak < math.inf else capacity
@@ -235,23 +249,29 @@ class _Resource:
         peaks, history = {}, self.history
         system = np.array([FIXED.index(SYS)], dtype=np.intp)
         system_known = bool(history.moments.counts[system[0]] > 0.0)
-        for row, name in enumerate(FIXED):
+        for name in FIXED:
             if name in (NODE, SYS) and not system_known:
                 continue
-            own, model = self._members(name), self._model
-            rows, requests = self._rows[own & self.warm], self._requests[own & self.warm]
-            if name in (NODE, SYS):
-                # What runs outside of pods is one more pod, of which nothing was requested.
-                rows, requests = np.append(rows, system), np.append(requests, 0.0)
-                model = model.for_system
-            view = ClassView(history, row, rows, requests)
-            peaks[name] = class_peak(view, self._floors[own & ~self.warm], model, capacity, self._models)
+            peaks[name] = self._peak(name, self.warm, capacity)
         if system_known and not history.warm(system, self._model.cold_start_seconds)[0]:
             peaks[SYS] = max(peaks[SYS], float(history.moments.highest[system[0]]))
         return raised(peaks, capacity, self.means, present)
 
-    def _own_estimate(self, allocatable: float) -> ReclaimableEstimate | None:
-        """Return the result of the model's own rule, if it has one."""
+    def _peak(self, name: str, warm: BoolArray, capacity: float) -> float:
+        """Return Peak[c] of a class, of which the pods that are not `warm` count at their request."""
+        own, model, row = self._members(name), self._model, FIXED.index(name)
+        rows, requests = self._rows[own & warm], self._requests[own & warm]
+        if name in (NODE, SYS):
+            # What runs outside of pods is one more pod, of which nothing was requested.
+            rows, requests = np.append(rows, FIXED.index(SYS)), np.append(requests, 0.0)
+            model = model.for_system
+        view = ClassView(self.history, row, rows, requests)
+        return class_peak(view, self._floors[own & ~warm], model, capacity, self._models)
+
+    def _own_estimate(
+        self, allocatable: float, warm: BoolArray, present: Mapping[str, float]
+    ) -> ReclaimableEstimate | None:
+        """Return the result of the model's own rule, if it has one; pods that are not `warm` count at their request."""
         rule, prod = self._model.model, self._members(PROD)
         if not isinstance(rule, ReclaimableModel):
             return None
@@ -262,21 +282,24 @@ class _Resource:
             pods=self._rows[prod],
             requests=self._requests[prod],
             counted=self._floors[prod],
-            cold=~self.warm[prod],
+            cold=~warm[prod],
             terminating=self._terminating[prod],
             allocatable=allocatable,
         )
-        return self._models.estimate_reclaimable(rule, self._model, view, self._policy.reclaim_ratio)
+        estimate = self._models.estimate_reclaimable(rule, self._model, view, self._policy.reclaim_ratio)
+        return lowered(estimate, present)
 
     def _terms(self, node: NodeResources, own: ReclaimableEstimate | None) -> ReclaimableTerms:
-        metric, prod = self.history.resource, self._members(PROD)
-        allocatable, capacity = node.allocatable[metric], node.capacity[metric]
+        metric, prod, warm = self.history.resource, self._members(PROD), self._reclaimed
+        allocatable, capacity, peak = node.allocatable[metric], node.capacity[metric], self.peaks[PROD]
+        if bool((prod & self.warm & ~warm).any()):
+            peak = max(peak, self._peak(PROD, warm, capacity / self.unit))
         result = reclaimable_terms(
             allocatable=float(allocatable),
             reserved=float(max(capacity - allocatable, node.reservation.get(metric, 0))),
-            warm_requests=float(self._requests[prod & self.warm].sum()) * self.unit,
-            cold_requests=float(self._requests[prod & ~self.warm].sum()) * self.unit,
-            prod_peak=self.peaks[PROD] * self.unit,
+            warm_requests=float(self._requests[prod & warm].sum()) * self.unit,
+            cold_requests=float(self._requests[prod & ~warm].sum()) * self.unit,
+            prod_peak=peak * self.unit,
             system_peak=self.peaks[SYS] * self.unit,
             ratio=self._policy.reclaim_ratio,
         )

@@ -1,6 +1,6 @@
 """Numbers -> the status of a NodeMetric. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from crds.node_metric import (
     AggregatedUsage,
     ClassPrediction,
     Evidence,
+    ExclusiveCpus,
     NodeMetricStatus,
     NodeUsage,
     PodMetric,
@@ -31,6 +32,7 @@ from crds.node_metric import (
 )
 from crds.predict_policy import PredictPolicy
 from crds.quantity import format_bytes, format_milli_cores, short_bytes
+from headroom.cluster.cpu_list import format_cpus
 
 MOST_COLD_NAMES: Final = 10  # at most so many cold pods are named
 NO_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {}  # no further fields of any pod
@@ -47,13 +49,15 @@ def build_status(
     predicted_as_of: float | None,
     conditions: Sequence[Condition] = (),
     extensions: Mapping[str, Mapping[str, Any]] = NO_EXTENSIONS,
+    exclusive: Collection[int] = (),
 ) -> NodeMetricStatus:
     """The full report.
 
+    `exclusive` are the CPUs that only some containers may use.
     `as_of` is when the node was last measured, `predicted_as_of` up to when the prediction knows what happened.
     [seconds since 1970]
     """
-    fast = fast_status(usages, prediction, predicted_as_of=predicted_as_of, conditions=conditions)
+    fast = fast_status(usages, prediction, predicted_as_of=predicted_as_of, conditions=conditions, exclusive=exclusive)
     return replace(
         fast,
         update_time=None if as_of is None else timestamp(as_of),
@@ -77,6 +81,7 @@ def fast_status(
     *,
     predicted_as_of: float | None,
     conditions: Sequence[Condition] = (),
+    exclusive: Collection[int] = (),
 ) -> NodeMetricStatus:
     """The fast report: the prediction and the conditions, and nothing else.
 
@@ -96,6 +101,7 @@ def fast_status(
                 warm=prediction.warm, cold=len(prediction.cold), cold_names=prediction.cold[:MOST_COLD_NAMES]
             ),
             summary=summary(usages, prediction),
+            exclusive_cpus=_exclusive_cpus(exclusive, usages.exclusive),
         ),
         conditions=tuple(conditions),
     )
@@ -160,6 +166,12 @@ def policy_in_force(policy: PredictPolicy) -> PolicyInForce:
         cpu=None if policy.cpu is None else to_json(policy.cpu),
         memory=None if policy.memory is None else to_json(policy.memory),
     )
+
+
+def _exclusive_cpus(cpus: Collection[int], usage: Amounts) -> ExclusiveCpus | None:
+    """Return the exclusive CPUs and their usage, which is at most all of them; None where there are none."""
+    used = {name: min(cores, float(len(cpus))) for name, cores in usage.items()}
+    return ExclusiveCpus(format_cpus(cpus), resource_map(used).resources) if cpus else None
 
 
 def _prod_metric(amounts: Resources) -> ProdMetric | None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from agent.host.cgroup import CgroupTree, ExclusiveCpus
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.prediction.node import PROD, NodePrediction, NodeResources, predict
@@ -62,10 +63,14 @@ class ReportBuilder:
         node: NodeSource,
         metrics: Metrics,
         default_policy: PredictPolicy | None = None,
+        cgroups: CgroupTree | None = None,
     ) -> None:
-        """Nothing is reported yet. The default policy (None: the built-in one) holds while no spec requests one."""
+        """Nothing is reported yet. The default policy (None: the built-in one) holds while no spec requests one.
+
+        `cgroups` knows the exclusive CPUs; None where there are none.
+        """
         self._pipeline, self._pods, self._node, self._metrics = pipeline, pods, node, metrics
-        self._default = default_policy
+        self._default, self._cgroups = default_policy, cgroups
         self._accepted: tuple[PredictPolicy | None, Tsdb, Policy] | None = None
         self._measured_at: float | None = None
 
@@ -97,7 +102,8 @@ class ReportBuilder:
         """The prediction of the moment, by the policy that the spec requests, see `accept`."""
         training, pods, policy = self._pipeline.training, self._pods.pods(), self.accept(spec)
         used = present(now, self._pipeline.store, self._class_of, PRESENT_SECONDS)
-        result = predict(now, training.trainer, pods, self._node.resources, policy, used)
+        exclusive = self._exclusive.pods
+        result = predict(now, training.trainer, pods, self._node.resources, policy, used, exclusive)
         if training.accuracy.observe(training.trainer, pods, result):
             show_accuracy(self._metrics, training.accuracy)
         return result
@@ -122,6 +128,7 @@ class ReportBuilder:
             predicted_as_of=self._predicted_as_of(),
             conditions=self._conditions(now, usages, prediction, spec, previous, problems),
             extensions=extensions(pressure),
+            exclusive=self._exclusive.cpus,
         )
         show_report(self._metrics, usages, prediction, self._node.resources)
         show_pressure(self._metrics, pressure)
@@ -139,7 +146,13 @@ class ReportBuilder:
         """The fast report of a prediction that was just made; the rest as for `full`."""
         usages = self._usages(prediction.time, spec)
         stated = self._conditions(now, usages, prediction, spec, previous, problems)
-        status = fast_status(usages, prediction, predicted_as_of=self._predicted_as_of(), conditions=stated)
+        status = fast_status(
+            usages,
+            prediction,
+            predicted_as_of=self._predicted_as_of(),
+            conditions=stated,
+            exclusive=self._exclusive.cpus,
+        )
         return Report(to_json(status), prediction)
 
     def _usages(self, now: float, spec: SpecInForce) -> Usages:
@@ -155,6 +168,10 @@ class ReportBuilder:
         if result.measured_at is not None:
             self._measured_at = result.measured_at
         return result
+
+    @property
+    def _exclusive(self) -> ExclusiveCpus:
+        return (self._cgroups and self._cgroups.exclusive) or ExclusiveCpus()
 
     def _class_of(self, uid: str) -> str:
         return self._pipeline.training.trainer.class_of(uid) or PROD

@@ -1,7 +1,7 @@
 """Recent usage of the node, the system, the classes and the pods: averages and percentiles from the store."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from agent.numerics.aggregate import WindowStatistics, statistics, table
 from agent.numerics.arrays import BoolArray, FloatArray
 from agent.pods import PodRef
-from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS
+from agent.samples import CPU, CPU_EXCLUSIVE, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS
 from agent.tsdb.series import Points, Series
 from crds.node_metric import CLASSES, LONGEST_AGGREGATE_SECONDS, WITH_PAGE_CACHE
 
@@ -54,6 +54,8 @@ class Usages:
     system_windows: Sequence[Window]
     measured_at: float | None
     """When the node was last measured, of the resources in `node` the one that is behind. [seconds since 1970]"""
+    exclusive: Amounts = field(default_factory=dict)
+    """Usage of the CPUs that only some containers may use."""
 
 
 def measure(
@@ -83,6 +85,7 @@ def measure(
         node_windows=_windows(now, store, NODE, durations_seconds, memory_policy),
         system_windows=_windows(now, store, SYS, durations_seconds, ""),
         measured_at=_measured_at(cpu.get(NODE), shown.get(NODE)),
+        exclusive=_means({CPU: store.windows(CPU_EXCLUSIVE, start, now)}, NODE),
     )
 
 

@@ -1,5 +1,6 @@
 """Lists of CPUs as the kernel writes them and node annotations name them: 0-3,8."""
 
+from collections.abc import Iterable
 from typing import Final
 
 _MOST_CPUS: Final = 1 << 16
@@ -18,6 +19,23 @@ def count_cpus(text: str) -> int:
         count += max(high - max(low - 1, end), 0)
         end = max(end, high)
     return count
+
+
+def parse_cpus(text: str) -> frozenset[int]:
+    """The CPUs of a list that the kernel wrote. Raises ValueError: it is not such a list."""
+    ranges = (_cpu_range(piece.strip(), text) for piece in text.split(","))
+    return frozenset(cpu for low, high in ranges for cpu in range(low, high + 1))
+
+
+def format_cpus(cpus: Iterable[int]) -> str:
+    """Write CPUs as a list, in the fewest ranges: 8, 0, 2, 1 -> "0-2,8"."""
+    ranges: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if ranges and cpu == ranges[-1][1] + 1:
+            ranges[-1][1] = cpu
+        else:
+            ranges.append([cpu, cpu])
+    return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in ranges)
 
 
 def _cpu_range(piece: str, text: str) -> tuple[int, int]:

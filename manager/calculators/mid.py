@@ -7,6 +7,12 @@
     unused      = max(usable - (node usage - system usage - midOwn), 0)
     mid         = min(Reclaimable + unallocated * midUnallocatedPercent, unused, allocatable * threshold)
 
+Where containers have exclusive CPUs, Mid CPU is also at most the idle part of the shared pool:
+
+    sharedIdle  = max(min(unused + usage of exclusive CPUs, usable) - exclusive CPUs, 0)
+
+With 8 of 16 cores exclusive, of which 1 is in use, and 6 in use in the pool: unused 9, sharedIdle 9 + 1 - 8 = 2 cores.
+
 What Mid pods use of their requests does not count against Mid (`midOwn`), usage beyond does; system usage is charged
 once, in `reserved`. With 16 cores, 15 of them allocatable, 6 in use (1 by the system, 2 by Mid pods that requested 3),
 9 requested by Prod and 4 reclaimable: reserved 1, usable 15, unallocated 6, midOwn 2, unused 15 - (6 - 1 - 2) = 12, and
@@ -31,6 +37,7 @@ _FORMULAS: Final[Mapping[str, str]] = {
     "unallocated": "max(usable - requests of pods above Mid, 0)",
     "midOwn": "min(usage of Mid pods, requests of Mid pods)",
     "unused": "max(usable - (node usage - system usage - midOwn), 0)",
+    "sharedIdle": "max(min(unused + usage of exclusive CPUs, usable) - exclusive CPUs, 0)",
     "reclaimable": "Reclaimable[Prod] of the NodeMetric",
     "threshold": "allocatable * threshold percent",
     "notRequested": "max(allocatable - requests of pods above Mid, 0)",
@@ -39,6 +46,7 @@ _MID_OWN_BY_POD: Final = "sum of min(usage, request) over the Mid pods"
 """Inputs from another agent's report, which has no usage per class."""
 _MID: Final[Mapping[str, str]] = {
     "reclaimable": "min(Reclaimable + unallocated * midUnallocatedPercent, unused, threshold)",
+    "sharedIdle": "min(Reclaimable + unallocated * midUnallocatedPercent, sharedIdle, threshold)",
     "design": "min(Reclaimable, threshold)",
     "designMixed": "min(Reclaimable, threshold) + notRequested, at most allocatable",
     "static": "min(allocatable * static percent, threshold)",
@@ -142,6 +150,20 @@ class _ResourceFormula:
         return self._term("unused", max(self.usable.value - by_pods, 0), inputs)
 
     @cached_property
+    def shared_idle(self) -> Term | None:
+        """The idle part of the CPUs that Mid pods can use; None where they can use all."""
+        report = self.inputs.report
+        if self.resource is not Resource.CPU or report is None or not report.exclusive_cpu:
+            return None
+        inputs = {
+            "unused": self.unused.value,
+            "usage of exclusive CPUs": report.exclusive_cpu_usage,
+            "usable": self.usable.value,
+            "exclusive CPUs": min(report.exclusive_cpu, self.capacity),
+        }
+        return self._term("sharedIdle", report.shared_idle(self.unused.value, self.usable.value), inputs)
+
+    @cached_property
     def reclaimable(self) -> Term:
         stated = self.inputs.report.reclaimable[self.resource] if self.inputs.report else None
         note = "the NodeMetric has no prediction, so nothing counts as reclaimable" if stated is None else ""
@@ -177,6 +199,7 @@ class _ResourceFormula:
             self.unallocated,
             self.mid_own,
             self.unused,
+            *([self.shared_idle] if self.shared_idle else []),
             self.reclaimable,
             self.threshold,
         )
@@ -186,19 +209,21 @@ class _ResourceFormula:
         """Min(4000 + 50 % of 6000, 12000, 15000) = 7000, limited by Reclaimable and the unallocated amount."""
         percent = self.inputs.strategy.unallocated_percent
         supply = self.reclaimable.value + percent_of(self.unallocated.value, percent)
-        value = min(supply, self.unused.value, self.threshold.value)
+        idle = self.shared_idle or self.unused
+        value = min(supply, idle.value, self.threshold.value)
         inputs = {
             "Reclaimable": self.reclaimable.value,
             "unallocated": self.unallocated.value,
             "midUnallocatedPercent": percent,
-            "unused": self.unused.value,
+            idle.name: idle.value,
             "threshold": self.threshold.value,
         }
-        return Term("mid", self.resource, _MID["reclaimable"], value, inputs, self._limit(supply, value))
+        formula = _MID["sharedIdle" if self.shared_idle else "reclaimable"]
+        return Term("mid", self.resource, formula, value, inputs, self._limit(supply, value, idle))
 
-    def _limit(self, supply: int, value: int) -> str:
+    def _limit(self, supply: int, value: int, idle: Term) -> str:
         if value < supply:
-            name = "unused" if self.unused.value == value else "threshold"
+            name = idle.name if idle.value == value else "threshold"
             return f"limited by {name}"
         if value == 0 and self.inputs.strategy.unallocated_percent == 0:
             return "0 because nothing is reclaimable and midUnallocatedPercent is 0"

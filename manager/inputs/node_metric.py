@@ -7,10 +7,12 @@ from typing import Final, Self
 
 from crds import names
 from crds.priority import PriorityBand
-from manager.inputs.amounts import NOTHING, UNKNOWN, Amounts, Measured, Resource, total
+from headroom.cluster.cpu_list import count_cpus
+from manager.inputs.amounts import LARGEST, NOTHING, UNKNOWN, Amounts, Measured, Resource, total
 from manager.inputs.reading import MOST_ITEMS, Json, Reader, get_objects, get_path, known
 
 _LISTS: Final = (("podsMetric",), ("hostApplicationMetric",), ("conditions",), ("prediction", "classes"))
+_MILLI: Final = 1000
 _REPORT_SECONDS: Final = 60
 _SILENT_REPORTS: Final = 3
 _SILENT_SECONDS: Final = 180.0
@@ -33,6 +35,8 @@ class NodeReport:
     mid_usage: Measured = UNKNOWN  # usage of class mid (own agent)
     pod_usage: Mapping[str, Amounts] = field(default_factory=dict)
     """Usage per pod, namespace/name; of our agent those of the Mid pods, by which victims are ordered."""
+    exclusive_cpu: int = 0  # CPUs that Mid pods cannot use (own agent) [milli-cores]
+    exclusive_cpu_usage: int = 0  # their usage [milli-cores]
     reclaimable: Measured = UNKNOWN  # `prodReclaimableMetric`: what Prod requested and will not use
     collecting: bool = True  # false when the agent reports that it does not measure this node (condition `Collecting`)
     prediction_ready: bool = True
@@ -67,6 +71,8 @@ class NodeReport:
             return read.measured(get_path(status, "nodeMetric", name, "resources"), name)
 
         node_usage = reported("nodeUsage")
+        exclusive = _exclusive_cpu(get_path(prediction, "exclusiveCPUs", "cpus"), read)
+        exclusive_usage = read.measured(get_path(prediction, "exclusiveCPUs", "usage"), "exclusiveCPUs.usage")
         reclaimable = get_path(status, "prodReclaimableMetric", "resource", "resources")
         return cls(
             update_time=read.time(status.get("updateTime"), "status.updateTime"),
@@ -78,11 +84,17 @@ class NodeReport:
             prod_usage=of_class("prod"),
             mid_usage=of_class("mid"),
             pod_usage=_pod_usage(status, read, mid_pods if own_agent else None),
+            exclusive_cpu=exclusive,
+            exclusive_cpu_usage=min(exclusive_usage.cpu or 0, exclusive),
             reclaimable=read.measured(reclaimable, "prodReclaimableMetric"),
             collecting=not _denied(status, names.CONDITION_COLLECTING),
             prediction_ready=not _denied(status, names.CONDITION_PREDICTION_READY),
             problems=tuple(read.problems),
         )
+
+    def shared_idle(self, unused: int, usable: int) -> int:
+        """Return the part of an unused amount of CPU that is not on exclusive CPUs. [milli-cores]"""
+        return max(min(unused + self.exclusive_cpu_usage, usable) - self.exclusive_cpu, 0)
 
 
 def _of_agent(status: Json) -> bool:
@@ -96,6 +108,16 @@ def _denied(status: Json, condition: str) -> bool:
     """Return whether a condition is there and False; another agent has none."""
     stated = [(item.get("type"), item.get("status")) for item in get_objects(status, "conditions")]
     return (condition, "False") in stated
+
+
+def _exclusive_cpu(cpus: object, read: Reader) -> int:
+    if not cpus:
+        return 0
+    try:
+        return count_cpus(str(cpus)) * _MILLI
+    except ValueError as error:
+        read.problem(f"status.prediction.exclusiveCPUs.cpus: {error}; all CPUs count as exclusive")
+        return LARGEST
 
 
 def _larger(full: Measured, fast: Measured) -> Measured:

@@ -10,6 +10,8 @@ published since the report before it, as far back as the report's averages reach
     free     = max(capacity - reserved - used, 0)                            what Mid pods could have had
     too much = max(published - free, 0)
 
+Free CPU is at most the idle part of the shared pool, as in the formula (`manager.calculators.mid`).
+
 With 16 cores of which 15 are allocatable, 1 in use by the system and 9 by Prod pods: free = 16 - 1 - 9 = 6 cores, and
 a published amount of 7 was 1 core too much for all the time that it was there. Half the time counts half.
 """
@@ -51,7 +53,10 @@ def _free(inputs: NodeInputs, resource: Resource) -> int:
     used = report.prod_usage[resource]
     if used is None:
         used = max((report.node_usage[resource] or 0) - system - inputs.mid_own[resource], 0)
-    return max(capacity - reserved - used, 0)
+    free = max(capacity - reserved - used, 0)
+    if resource is Resource.CPU and report.exclusive_cpu:
+        return report.shared_idle(free, capacity - reserved)
+    return free
 
 
 @dataclass(frozen=True, slots=True)

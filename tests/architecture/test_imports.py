@@ -49,7 +49,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "agent": ("agent", "crds", "headroom.cluster", "headroom.kube", "headroom.runtime"),
     "agent.samples": (),
     "agent.numerics": ("agent.numerics",),
-    "agent.host": ("agent.host",),
+    "agent.host": ("agent.host", "headroom.cluster.cpu_list"),
     "agent.collectors": ("agent.collectors", "agent.samples", "agent.host", "agent.pods", "crds", "headroom.cluster"),
     "headroom.runtime.options": (
         "headroom.runtime.options",

@@ -8,7 +8,7 @@ from crds import names
 from manager.calculators.base import Degraded, Term
 from manager.calculators.mid import MidCalculator, calculate, deadline
 from manager.inputs import Amounts, NodeInputs, ObservedAt, Resource
-from tests.support.objects import NOW, Json, mid_pod, node, node_inputs, pod, report, resources
+from tests.support.objects import NOW, Json, exclusive, mid_pod, node, node_inputs, pod, report, resources
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 GIB = 1024**3
@@ -54,6 +54,43 @@ def test_numbers_of_the_modules_example_come_out_term_by_term() -> None:
     assert result.term("usable", CPU) == Term(
         "usable", CPU, "capacity - reserved", 15000, {"capacity": 16000, "reserved": 1000}
     )
+
+
+def pinned(usage: str | None = "1", cpus: str = "0-7", reclaimable: str = "7") -> Json:
+    """A node of 16 cores: pod A has 8 exclusive CPUs and uses 1, and pod B uses 6 of the shared pool."""
+    return exclusive(report(usage=("7", "2Gi"), system=("0", "0"), reclaimable=(reclaimable, "10Gi")), usage, cpus)
+
+
+@pytest.mark.parametrize(
+    ("metric", "mid", "note"),
+    [
+        (pinned(), 2000, "limited by sharedIdle"),
+        (pinned("1500m"), 2500, "limited by sharedIdle"),
+        (pinned("8"), 7000, ""),  # sharedIdle is 8000
+        (pinned("9", reclaimable="12"), 8000, "limited by sharedIdle"),  # more than there is: at most the pool
+        (pinned(None), 1000, "limited by sharedIdle"),  # no usage counts as idle
+        (pinned(cpus="0-15"), 0, "limited by sharedIdle"),
+        (pinned(cpus="0-3,8"), 5000, "limited by sharedIdle"),
+        (pinned(cpus=""), 7000, ""),
+        (pinned(cpus="all"), 0, "limited by sharedIdle"),
+        (pinned(reclaimable="1"), 1000, ""),
+    ],
+)
+def test_mid_cpu_is_at_most_the_idle_part_of_the_shared_pool(metric: Json, mid: int, note: str) -> None:
+    """Mid pods run in the shared pool: idle exclusive CPUs do not count. Memory is not affected."""
+    result = calculate(of(metric))
+    assert (result.calculated.cpu, result.term("mid", CPU).note) == (mid, note)
+    assert result.calculated.memory == 10 * GIB
+
+
+def test_shared_pool_is_explained() -> None:
+    result = calculate(of(pinned()))
+    inputs = {"unused": 9000, "usage of exclusive CPUs": 1000, "usable": 16000, "exclusive CPUs": 8000}
+    assert result.term("sharedIdle", CPU).inputs == inputs
+    assert "sharedIdle" not in {term.name for term in result.terms if term.resource is MEMORY}
+    (problem,) = calculate(of(pinned(cpus="all"))).notes
+    assert problem.startswith("status.prediction.exclusiveCPUs.cpus: 'all' is not a list of CPUs")
+    assert problem.endswith("all CPUs count as exclusive")
 
 
 def reserving(system: str, annotation: str, **more: Any) -> NodeInputs:  # noqa: ANN401 - of report

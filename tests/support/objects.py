@@ -106,6 +106,12 @@ def report(
     return {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": metadata, "status": status}
 
 
+def exclusive(metric: Json, usage: str | None, cpus: str = "0-6") -> Json:
+    """Add exclusive CPUs to a report, and their usage."""
+    metric["status"]["prediction"]["exclusiveCPUs"] = {"cpus": cpus, "usage": {"cpu": usage} if usage else {}}
+    return metric
+
+
 def strategy(**fields: Any) -> ColocationStrategy:  # noqa: ANN401 - fields of the strategy by their JSON names
     return from_json(ColocationStrategy, {"enable": True, **fields})
 

@@ -46,6 +46,20 @@ def test_warm_pod_is_reclaimable_above_its_peak() -> None:
     assert (result.warm, result.cold, prod.samples, prod.span_seconds) == (1, (), 20, 600)
 
 
+@pytest.mark.parametrize("policy", [SHORT, PERCENTILE, BORG])
+def test_no_exclusive_cpu_is_reclaimable(policy: PredictPolicy) -> None:
+    """A pod with CPUs for itself leaves none of them to others: its request is not reclaimable, its memory is."""
+    b = pod("b", 2000)
+    node = used({"a": 1.0, "b": 0.5}, A, b)
+    shared, alone = predicted(node, A, b, policy=policy), predicted(used({"b": 0.5}, b), b, policy=policy)
+    pinned = predict(node.now, node.trainer, (A, b), FACTS, policy, None, {"a"})
+    assert (
+        alone.reclaimable[CPU] - 200 <= pinned.reclaimable[CPU] <= alone.reclaimable[CPU] + 30 < shared.reclaimable[CPU]
+    )
+    assert pinned.reclaimable[MEMORY] == shared.reclaimable[MEMORY]
+    assert (pinned.prod_peak, pinned.classes, pinned.cold) == (shared.prod_peak, shared.classes, shared.cold)
+
+
 def test_every_class_has_a_peak_and_prod_alone_is_reclaimable() -> None:
     pods = [A, pod("m", 2000, band=PriorityBand.MID), pod("b", 1000, band=PriorityBand.BATCH)]
     result = predicted(used({"a": 1.0, "m": 0.5, "b": 0.2}, *pods, system=0.2), *pods)

@@ -12,7 +12,7 @@ from agent.prediction.node import NodePrediction, predict
 from agent.reporter.conditions import timestamp
 from agent.reporter.node_metric import aggregated, build_status, fast_status, resource_map
 from agent.reporter.usage import Usages, Window, measure
-from agent.samples import CPU, MEMORY
+from agent.samples import CPU, CPU_EXCLUSIVE, MEMORY
 from crds.codec import from_json, to_json
 from crds.node_metric import NodeMetricStatus
 from crds.predict_policy import ModelChoice, PredictPolicy
@@ -51,6 +51,18 @@ def full(node: Machine, pods: Sequence[PodRef] = PODS, as_of: float | None = STA
 def fast(node: Machine, found: NodePrediction | None = None) -> dict[str, Any]:
     status: dict[str, Any] = to_json(fast_status(usages(node), found or prediction(node), predicted_as_of=node.now))
     return status
+
+
+def test_exclusive_cpus_are_reported_with_their_usage() -> None:
+    """At most all of them are in use; without any, the report has no such field."""
+    node = busy()
+    node.store.put(CPU_EXCLUSIVE, "node", node.now - 100.0, [1.0, 2.0] * 50)
+    arguments: dict[str, Any] = {"predicted_as_of": START, "exclusive": {0, 1, 2, 8}}
+    status = to_json(fast_status(usages(node), prediction(node), **arguments))
+    assert status["prediction"]["exclusiveCPUs"] == {"cpus": "0-2,8", "usage": {"cpu": "1500m"}}
+    status = to_json(build_status(usages(node), prediction(node), PODS, as_of=START, **arguments | {"exclusive": {3}}))
+    assert status["prediction"]["exclusiveCPUs"] == {"cpus": "3", "usage": {"cpu": "1"}}
+    assert "exclusiveCPUs" not in full(node)["prediction"]
 
 
 def amounts(milli: int, mebibytes: int) -> dict[str, str]:

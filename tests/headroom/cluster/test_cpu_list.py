@@ -1,7 +1,7 @@
 import pytest
 
 from crds.codec import CodecError
-from headroom.cluster.cpu_list import count_cpus
+from headroom.cluster.cpu_list import count_cpus, format_cpus, parse_cpus
 from headroom.cluster.shape import check_node
 
 EVERY_CPU_A_MILLION_TIMES = "0-65535," * 1_000_000 + "1"
@@ -16,6 +16,15 @@ EVERY_CPU_A_MILLION_TIMES = "0-65535," * 1_000_000 + "1"
 def test_cpu_lists(text: str, count: int) -> None:
     """A list counts each CPU once, and takes no time for each CPU that it names."""
     assert count_cpus(text) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus", "shortest"),
+    [("0-3,8", {0, 1, 2, 3, 8}, "0-3,8"), ("3,1-2, 7", {1, 2, 3, 7}, "1-3,7"), ("5", {5}, "5")],
+)
+def test_cpus_of_a_list(text: str, cpus: set[int], shortest: str) -> None:
+    assert parse_cpus(text) == cpus
+    assert format_cpus(cpus) == shortest
 
 
 @pytest.mark.parametrize("text", ["", "x", "3-1", "-1", "1-2-3", "1-", "1,,2", "0-99999999999", "9" * 5000, "\uff11"])

@@ -9,7 +9,7 @@ from crds.node_metric import ShadowAccount
 from manager.calculators.mid import calculate
 from manager.inputs import Amounts, NodeInputs
 from manager.mid.shadow import Account, ShadowSimulation, StoredAccount, free_for_mid
-from tests.support.objects import NOW, Json, at, mid_pod, node, node_inputs, report, resources
+from tests.support.objects import NOW, Json, at, exclusive, mid_pod, node, node_inputs, report, resources
 
 GI = 1024**3
 WINDOW = 300.0
@@ -56,6 +56,7 @@ RESERVED = {"node.koordinator.sh/reservation": '{"resources": {"cpu": "6"}}'}
         (node(), used("3", hostApplicationMetric=HOSTS), (16 - (1 + 4) - 3, 53)),
         (node(annotations=RESERVED), used("3"), (16 - 6 - 3, 54)),
         (node(), used("40"), (0, 54)),
+        (node(), exclusive(used("7", usage=("8", "24Gi")), "1"), (2, 54)),  # 16 - 1 - 7 = 8, of which 6 are exclusive
         # another agent has no classes: usage beyond the system and requested Mid counts as above Mid
         (node(), report(usage=("10", "24Gi"), mid=None), (16 - 1 - 9, 64 - 2 - 22)),
         (node(), None, None),

@@ -60,6 +60,7 @@ class Pipeline:
         self._ticks = 0
         self._begun: float | None = None
         self._metrics_seen: set[str] = set()
+        self._no_data: dict[str, str] = {}  # by collector, why this machine has nothing for it
         self._store_failures: set[str] = set()  # steps that the database made fail
         self._outage = ""  # the present outage of the database, for the log; empty without one
 
@@ -135,7 +136,7 @@ class Pipeline:
                 try:
                     result = collector.collect(tick)
                 except NoData as lacking:
-                    log.debug("%s: %s", name, lacking)
+                    self._log_no_data(name, str(lacking))
                     continue
                 result.missing += [
                     Missing(sample.metric, sample.entity, NOT_FINITE)
@@ -147,6 +148,12 @@ class Pipeline:
                 if result.problem:
                     raise Incomplete(result.problem)
         return collected
+
+    def _log_no_data(self, name: str, why: str) -> None:
+        """Log once that this machine has nothing for a collector, and again for another reason."""
+        if self._no_data.get(name) != why:
+            log.info("%s has no data: %s", name, why)
+            self._no_data[name] = why
 
     def _count(self, collected: CollectionResult) -> None:
         self.missing = collected.missing

@@ -164,7 +164,7 @@ class _Instant:
         try:
             return b"".join(_chunks(descriptor))
         except OSError as error:
-            if error.errno != errno.ENODEV:  # a cgroup that went away meanwhile
+            if error.errno not in (errno.ENODEV, errno.EOPNOTSUPP):  # a cgroup that went away; pressure with psi=0
                 self.errors.append(f"{path}\t{error.strerror}\n")
             return None
         finally:

@@ -32,11 +32,15 @@ class PodPressureCollector:
         self._ticks = 0
 
     def collect(self, tick: Tick) -> CollectionResult:
-        """A pod's pressure from its second turn on; raises NoData where cgroups have no pressure files."""
+        """A pod's pressure from its second turn on; raises NoData where no cgroup has pressure.
+
+        A pod without a pressure file has no value, and no gap: its cgroup.pressure may be 0.
+        """
         cgroups = self._cgroups.latest  # as the pod collector read them in this tick
         self._forget_all_but({cgroup.path for cgroup in cgroups.values()})
         self._ticks += 1
-        if cgroups and not self._path(next(iter(cgroups.values())), PSI_RESOURCES[0]).exists():
+        paths = (self._path(cgroup, name) for cgroup in cgroups.values() for name in PSI_RESOURCES)
+        if cgroups and all(not path.exists() for path in paths):
             raise NoData("this kernel has no pressure stall information per cgroup")
         pods_by_cgroup = tick.by_cgroup()
         collected, slept = CollectionResult(), self._machine.slept()
@@ -55,13 +59,19 @@ class PodPressureCollector:
             self._files[cgroup.path] = files
         for name, file in files.items():
             rate = self._rate((cgroup.path, name), file, slept)
-            collected.add(psi(name, SOME), entity, now, rate if isinstance(rate, Gap) else min(rate / _MICRO, 1.0))
+            if rate is not None:
+                collected.add(psi(name, SOME), entity, now, rate if isinstance(rate, Gap) else min(rate / _MICRO, 1.0))
 
-    def _rate(self, key: tuple[str, str], file: ReopeningFile, slept: float) -> float | Gap:
+    def _rate(self, key: tuple[str, str], file: ReopeningFile, slept: float) -> float | Gap | None:
         try:
             total = procfs.pressure_totals(file.read()).get(SOME)
         except Unreadable as error:
-            return Gap.VANISHED if error.gone else Gap.UNREADABLE
+            self._rates.forget(key)
+            if error.unsupported:
+                raise NoData("this kernel's pressure stall information is off (psi=0)") from error
+            if error.gone:
+                return None if Path(file.path).parent.exists() else Gap.VANISHED
+            return Gap.UNREADABLE
         except Malformed:
             return Gap.MALFORMED
         if total is None:

@@ -19,6 +19,11 @@ class Unreadable(OSError):  # noqa: N818 - the state of the file
     def gone(self) -> bool:
         return self.errno in _GONE
 
+    @property
+    def unsupported(self) -> bool:
+        """Return whether the kernel has the file without its function, such as pressure files with psi=0."""
+        return self.errno == errno.EOPNOTSUPP
+
 
 def unreadable(path: Path | str, error: OSError) -> Unreadable:
     return Unreadable(error.errno, f"{path}: {error.strerror}")

@@ -1,10 +1,15 @@
 """Collectors against recorded machines of every kind, with figures that were computed apart from them."""
 
+import errno
+import os
+from dataclasses import replace
+
 import pytest
 
 from agent import derived
 from agent.collectors.base import Collector, NoData, Tick, resolve
 from agent.host.rates import Gap
+from agent.host.reopening_files import ReopeningFile, unreadable
 from agent.pods import PodRef
 from agent.samples import (
     CPU,
@@ -21,6 +26,7 @@ from agent.samples import (
     Missing,
 )
 from crds.priority import PriorityBand, QoS
+from tests.agent.made_pipeline import START, made_pipeline
 from tests.agent.recorded import KINDS, WITH_MEMORY, Make, RecordedMachine
 
 PODS = ("g", "b1", "b2", "b3", "b6", "s1", "e1")
@@ -242,6 +248,52 @@ def test_no_pod_pressure_is_no_data(kind: str, recorded: Make) -> None:
     machine = recorded(kind)
     with pytest.raises(NoData, match="per cgroup"):
         _collect(resolve(["pod", "pod-pressure"], machine.machine()), machine)
+
+
+class Unsupported(ReopeningFile):
+    """A file that the kernel shows and does not support (fake)."""
+
+    def read(self) -> str:
+        if self.path.endswith((".pressure", "pressure/cpu", "pressure/memory", "pressure/io")):
+            raise unreadable(self.path, OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP)))
+        return super().read()
+
+
+@pytest.mark.parametrize("collector", ["pressure", "pod-pressure"])
+def test_pressure_that_is_off_is_no_data(collector: str, recorded: Make, caplog: pytest.LogCaptureFixture) -> None:
+    """With psi=0 the files are there, and reading fails: no gap of any pod, and one line of the log."""
+    machine = recorded("v2-systemd")
+    parts = replace(machine.machine(), open_file=lambda path: Unsupported(path, lambda: machine.now))
+    pipeline = made_pipeline(machine.live, resolve(["pod", collector], parts))
+    with caplog.at_level("INFO", "agent.pipeline"):
+        for second in range(20):
+            pipeline.run_once(START + second)
+            assert not [gap for gap in pipeline.missing if gap.metric.startswith("psi")]
+    pipeline.close(START)
+    assert pipeline.failing == {}
+    (line,) = [message for message in caplog.messages if "has no data" in message]
+    assert line.startswith(f"{collector} has no data: this kernel")
+
+
+@pytest.mark.parametrize("absent", [("cpu",), ("io",), ("cpu", "memory", "io")])
+def test_pod_without_a_pressure_file_has_no_gap_and_others_are_measured(
+    absent: tuple[str, ...], recorded: Make
+) -> None:
+    """Pressure of one cgroup may be off (cgroup.pressure = 0), and then it has no files."""
+    machine = recorded("v2-systemd")
+    collectors = resolve(["pod", "pod-pressure"], machine.machine())
+    off = machine.live / "sys/fs/cgroup" / machine.pod_path("g").lstrip("/")
+    for _ in range(10):
+        _collect(collectors, machine)
+    for name in absent:
+        (off / f"{name}.pressure").unlink()
+    machine.now += 10
+    rounds = [_collect(collectors, machine) for _ in range(10)]
+    series = {(sample.metric, sample.entity) for collected in rounds for sample in collected.samples}
+    for name in ("cpu", "memory", "io"):
+        assert ((f"psi_{name}_some", machine.uid("g")) in series) == (name not in absent)
+        assert (f"psi_{name}_some", machine.uid("b2")) in series
+    assert not [gap for collected in rounds for gap in collected.missing if gap.metric.startswith("psi")]
 
 
 def test_no_pressure_is_no_data(recorded: Make) -> None:

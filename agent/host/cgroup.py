@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.host import cgroup_names
-from agent.host.cgroup_names import BEST_EFFORT, BURSTABLE, CGROUPFS, GUARANTEED, KUBEPODS, SYSTEMD, Driver
+from agent.host.cgroup_names import BEST_EFFORT, BURSTABLE, CGROUPFS, GUARANTEED, SYSTEMD, Driver
 from agent.host.reopening_files import Unreadable, unreadable
 
-_DEPTH = 4  # how far below the root the folder of all pods may sit
+_DEPTH = 12  # how far below the root the folder of all pods may sit: rootless containers are deep
+_MOST_FOLDERS = 4000  # so many folders are searched, the upper levels first
+_SHOWN_DEPTH = 2
+_SHOWN_CHARACTERS = 400
 
 
 class NoCgroups(Exception):  # noqa: N818 - a state of the machine
@@ -98,6 +101,7 @@ class CgroupTree:
     """Where pods were found at the last `locate`, folders of the systemd driver first."""
     latest: dict[str, PodCgroup] = field(default_factory=dict)  # what `pods` answered last
     exclusive: ExclusiveCpus | None = None  # the last known ones; None while they are unknown
+    upper_levels: str = ""  # names of the folders near the root at the last `locate`, for messages
 
     def locate(self) -> bool:
         """Look for the folders that hold all pods; several kubelets may share a machine.
@@ -106,7 +110,7 @@ class CgroupTree:
 
         Returns whether they changed. Raises Unreadable: the hierarchy is not there, or may not be listed.
         """
-        result = [Kubepods(path, cgroup_names.driver_of([name]) or CGROUPFS) for path, name in self._candidates()]
+        result = list(self._search())
         result.sort(key=lambda top: top.driver != SYSTEMD)
         changed = result != self.kubepods
         self.kubepods = result
@@ -159,16 +163,27 @@ class CgroupTree:
     def _has_containers(self, cgroup: PodCgroup) -> bool:
         return bool(folders(self.layout.cpu.root / cgroup.path))
 
-    def _candidates(self) -> Iterator[tuple[str, str]]:
+    def _search(self) -> Iterator[Kubepods]:
         try:
-            level = [(name, name) for name in sorted(_entries(self.layout.cpu.root))]
+            level = sorted(_entries(self.layout.cpu.root))
         except OSError as error:
             raise unreadable(self.layout.cpu.root, error) from error
+        shown, folders_left = list[str](), _MOST_FOLDERS
         for depth in range(_DEPTH):
-            yield from ((path, name) for path, name in level if KUBEPODS.fullmatch(name))
-            if depth + 1 < _DEPTH:
-                between = [path for path, name in level if not KUBEPODS.fullmatch(name)]
-                level = [(f"{path}/{name}", name) for path in between for name in self._below(path)]
+            shown += level if depth < _SHOWN_DEPTH else []
+            level, between = [], level[:folders_left]
+            folders_left -= len(between)
+            for path in between:
+                name, below = path.rpartition("/")[2], [f"{path}/{name}" for name in self._below(path)]
+                if driver := cgroup_names.driver_of([name]):
+                    yield Kubepods(path, driver)
+                    system = cgroup_names.system_dir(driver, path)
+                    yield from [Kubepods(system, driver)] if system in below else []
+                    shown += below if depth + 1 < _SHOWN_DEPTH else []
+                else:
+                    level += below
+        names = (", ".join(shown) or "no folder").encode("ascii", "backslashreplace").decode()
+        self.upper_levels = names if len(names) <= _SHOWN_CHARACTERS else f"{names[:_SHOWN_CHARACTERS]}…"
 
     def _below(self, path: str) -> list[str]:
         try:

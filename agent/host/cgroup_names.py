@@ -17,7 +17,9 @@ _RUNTIMES: Final = {"docker": "docker", "containerd": "cri-containerd", "cri-o":
 _SHOWN: Final = 100  # of an id in a message; ids have 64 digits
 _ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 _POD_CGROUPFS: Final = re.compile(r"pod([^/\s\ud800-\udfff]+)")  # a uid is valid UTF-8
-_POD_SYSTEMD: Final = re.compile(r"(?:.+-)?kubepods(?:-burstable|-besteffort)?-pod([^-/\s\ud800-\udfff]+)\.slice")
+_POD_SYSTEMD: Final = re.compile(
+    r"(?:.+-)?kubepods(?:-system)?(?:-burstable|-besteffort)?-pod([^-/\s\ud800-\udfff]+)\.slice"
+)
 _SCOPE: Final = re.compile(
     r"(?:docker|cri-containerd|crio|pouch)-(?!conmon-)([0-9a-zA-Z-]+)\.scope|crio-(?!conmon-)([0-9a-zA-Z-]+)"
 )
@@ -33,6 +35,11 @@ def qos_dir(driver: Driver, qos: str, top: str = "") -> str:
         return top
     lower = qos.lower()
     return f"{top}/{_stem(top)}-{lower}.slice" if driver == SYSTEMD else f"{top}/{lower}"
+
+
+def system_dir(driver: Driver, top: str) -> str:
+    """Path of the partition for system pods (Kubernetes 1.37, KEP 5894) in the folder of all pods."""
+    return f"{top}/{_stem(top)}-system.slice" if driver == SYSTEMD else f"{top}/system"
 
 
 def pod_dir(driver: Driver, qos: str, uid: str, top: str = "") -> str:

@@ -28,6 +28,7 @@ class CollectionStatus:
     failing: Mapping[str, str] = field(default_factory=dict)  # failed steps of a tick and their reasons
     missing: Sequence[Missing] = ()  # the missing values of the last tick
     pods_unknown: str = ""  # why it is not known which pods run here; empty when it is
+    cgroups_seen: str = ""  # the upper levels of the tree of cgroups, if it has no cgroup of any pod; else empty
     problems: Sequence[str] = ()
     """Sentences about what else is wrong: the spec, the cluster's definition, a list of pods that is not current."""
 
@@ -116,6 +117,12 @@ def _problems(
     if why := collection.pods_unknown:
         message = f"{why[:1].upper()}{why[1:]}. Until then nothing is reclaimable."
         yield ConditionState(ok=False, reason="PodsUnknown", message=message)
+    if collection.cgroups_seen and any(pod.running and pod.listed for pod in present):
+        message = (
+            "No cgroup of a pod was found: there is no kubepods or kubepods.slice with pods, or the agent sees another "
+            f"machine's cgroups. The tree begins with {collection.cgroups_seen}. Until then nothing is reclaimable."
+        )
+        yield ConditionState(ok=False, reason="PodCgroupsNotFound", message=message)
     yield from _pods(now, usages, present, missing)
     details = " ".join(f"{step} fails: {why}." for step, why in sorted(failing.items()) if step not in STORE_STEPS)
     if details:

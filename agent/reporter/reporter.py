@@ -67,7 +67,7 @@ class ReportBuilder:
     ) -> None:
         """Nothing is reported yet. The default policy (None: the built-in one) holds while no spec requests one.
 
-        `cgroups` knows the exclusive CPUs; None where there are none.
+        `cgroups` knows the exclusive CPUs, and the cgroups that were seen; None where there are none.
         """
         self._pipeline, self._pods, self._node, self._metrics = pipeline, pods, node, metrics
         self._default, self._cgroups = default_policy, cgroups
@@ -202,5 +202,6 @@ class ReportBuilder:
         requested_before = self._pipeline.training.trainer.requested_policy is not None
         if spec.generation is not None and spec.spec.predict_policy is None and requested_before:
             stated.append(_LOST)
-        collection = CollectionStatus(self._pipeline.failing, self._pipeline.missing, unknown, stated)
+        levels = self._cgroups.upper_levels if self._cgroups and not self._cgroups.latest else ""
+        collection = CollectionStatus(self._pipeline.failing, self._pipeline.missing, unknown, levels, stated)
         return conditions(now, usages, prediction.readiness, present, collection, previous, spec.generation)

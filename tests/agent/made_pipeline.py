@@ -79,4 +79,4 @@ def recorded_reports(
     for instant in ("t000", "t002", "t010"):
         machine.advance(instant)
         pipeline.run_once(START + machine.now)
-    return ReportBuilder(pipeline, pods, MachineNode(parts.paths), metrics), pipeline, metrics
+    return ReportBuilder(pipeline, pods, MachineNode(parts.paths), metrics, None, parts.cgroups), pipeline, metrics

@@ -53,6 +53,60 @@ def test_pods_below_parent(parent: str, tmp_path: Path) -> None:
     assert tree.pods()[UID].path == f"{parent}/kubepods/burstable/pod{UID}"
 
 
+SLICE_UID = UID.replace("-", "_")
+USER = "user.slice/user-1000.slice/user@1000.service"
+KIND = "kubelet.slice/kubelet-kubepods.slice"
+IN_KIND = f"{KIND}/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod{SLICE_UID}.slice"
+SYSTEM = "kubepods.slice/kubepods-system.slice"
+
+
+@pytest.mark.parametrize(
+    ("path", "qos"),
+    [
+        (f"kubepods/pod{UID}", "Guaranteed"),  # Talos, k0s, MicroK8s, k3s
+        (f"kubepods/besteffort/pod{UID}", "BestEffort"),
+        (f"kubepods.slice/kubepods-pod{SLICE_UID}.slice", "Guaranteed"),  # Bottlerocket, OpenShift, kubeadm
+        (f"kubepods/system/pod{UID}", "Guaranteed"),  # the system partition of Kubernetes 1.37
+        (f"kubepods/system/burstable/pod{UID}", "Burstable"),
+        (f"{SYSTEM}/kubepods-system-pod{SLICE_UID}.slice", "Guaranteed"),
+        (f"{SYSTEM}/kubepods-system-burstable.slice/kubepods-system-burstable-pod{SLICE_UID}.slice", "Burstable"),
+        (f"{KIND}/kubelet-kubepods-system.slice/kubelet-kubepods-system-pod{SLICE_UID}.slice", "Guaranteed"),
+        (f"docker/0a1b/kubelet/kubepods/burstable/pod{UID}", "Burstable"),  # kind, k3d, minikube in docker
+        (f"docker/0a1b/kubepods/pod{UID}", "Guaranteed"),
+        (f"system.slice/docker-0a1b.scope/{IN_KIND}", "Burstable"),
+        (f"machine.slice/libpod-0a1b.scope/container/{IN_KIND}", "Burstable"),
+        (IN_KIND, "Burstable"),
+        (f"{USER}/user.slice/libpod-0a1b.scope/container/{IN_KIND}", "Burstable"),  # kind with rootless podman
+        (f"{USER}/user.slice/user-libpod_pod_1.slice/libpod-0a1b.scope/container/{IN_KIND}", "Burstable"),
+        (f"{USER}/app.slice/docker.service/0a1b/kubelet/kubepods/pod{UID}", "Guaranteed"),  # rootless docker
+        (f"{USER}/app.slice/k3s-rootless.service/k3s_evac/kubepods/burstable/pod{UID}", "Burstable"),
+        (f"{USER}/u7s/kubepods/pod{UID}", "Guaranteed"),  # usernetes
+        (f"a/b/kubepods/pod{UID}", "Guaranteed"),  # --cgroup-root=/a/b
+        (f"a.slice/a-b.slice/a-b-kubepods.slice/a-b-kubepods-pod{SLICE_UID}.slice", "Guaranteed"),
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_layouts(path: str, qos: str, version: int, tmp_path: Path) -> None:
+    """Pods are found wherever kubelet's folder is, beside the folders of other services."""
+    top, marker = ("", "cgroup.controllers") if version == 2 else ("cpuacct/", "cpuacct/cpuacct.usage")
+    usual = (f"{top}{folder}/x" for folder in ("init.scope", "system.slice/containerd.service", "user.slice"))
+    tree = CgroupTree(detect(_make(tmp_path, marker, *usual, f"{top}{path}/cpuacct.usage")))
+    tree.locate()
+    assert {uid: (cgroup.path, cgroup.qos) for uid, cgroup in tree.pods().items()} == {UID: (path, qos)}
+
+
+def test_search_is_bounded_and_describes_the_upper_levels(tmp_path: Path) -> None:
+    """A loop of folders ends; of many, the upper levels come first; the description has at most 400 characters."""
+    deep = "/".join("d" * 40)
+    files = [f"system.slice/{number}.service/x" for number in range(200)]
+    root = _make(tmp_path, "cgroup.controllers", f"k8s.io/{UID}/x", f"{deep}/kubepods/pod{UID}/x", *files)
+    tree = CgroupTree(detect(root))
+    tree.locate()
+    assert tree.pods() == {}
+    assert tree.upper_levels.startswith(f"d, k8s.io, system.slice, d/d, k8s.io/{UID}, system.slice/0.service, ")
+    assert len(tree.upper_levels) == 401
+
+
 def test_systemd_parent_is_in_names(tmp_path: Path) -> None:
     """The systemd driver repeats a parent in every name below it."""
     path = f"prod.slice/prod-kubepods.slice/prod-kubepods-pod{UID.replace('-', '_')}.slice"
@@ -127,7 +181,7 @@ def test_pod_with_folders_of_both_drivers_is_the_one_with_containers(used: str, 
 def test_no_folder_no_driver(tmp_path: Path) -> None:
     tree = CgroupTree(detect(_make(tmp_path, "cgroup.controllers")))
     tree.locate()
-    assert (tree.driver, tree.pods()) == (None, {})
+    assert (tree.driver, tree.pods(), tree.upper_levels) == (None, {}, "no folder")
 
 
 def test_lost_cgroup_mount_is_an_error_and_not_a_machine_without_pods(tmp_path: Path) -> None:

@@ -65,6 +65,20 @@ TWELVE = [pod(f"p{number:02}") for number in range(12)]
         # where not one pod can be measured, nothing can be published; of many, ten are named
         ({"pods": {}}, "False", "PodsNotMeasured", []),
         ({"pods": {}, "present": []}, "True", "Measuring", []),
+        # without a cgroup of any pod, the tree is named; without a running pod, nothing is wrong
+        (
+            {"pods": {}, "collection": CollectionStatus(cgroups_seen="init.scope, k8s.io, k8s.io/0a1b")},
+            "False",
+            "PodCgroupsNotFound",
+            ["The tree begins with init.scope, k8s.io, k8s.io/0a1b."],
+        ),
+        (
+            {"pods": {}, "present": [GHOST, WAITING], "collection": CollectionStatus(cgroups_seen="init.scope")},
+            "False",
+            "PodsNotMeasured",
+            [],
+        ),
+        ({"present": [WAITING], "collection": CollectionStatus(cgroups_seen="init.scope")}, "True", "Measuring", []),
         ({"present": TWELVE}, "False", "PodsNotMeasured", ["12 of 12 pods", "shop/p08, shop/p09 …."]),
         # a node that cannot be measured is named first, whatever else is wrong
         (

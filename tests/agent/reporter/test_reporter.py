@@ -6,8 +6,10 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
+from agent.host.cgroup import ExclusiveCpus
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
+from agent.pods import PodRef
 from agent.prediction.node import NodeResources
 from agent.reporter import spec as specs
 from agent.reporter.conditions import timestamp
@@ -18,6 +20,7 @@ from agent.sources.pod import CgroupPods, ListedAndCgroupPods
 from agent.tsdb.tsdb import Tsdb
 from agent.wiring import build
 from crds.predict_policy import DEFAULTS, PredictPolicy
+from tests.agent.made import pod
 from tests.agent.made_pipeline import START, NoPods, made_pipeline, recorded_reports
 from tests.agent.recorded import RecordedMachine
 
@@ -85,6 +88,36 @@ def test_report_and_metrics_show_the_machine(parts: Parts) -> None:
     assert 0.4 < prod < 0.9
     assert parts.value("pods", state="warm") == result.prediction.warm
     assert parts.value("node_pressure_ratio", node="n1", resource="cpu", kind="some") == 0.5
+
+
+def test_reports_have_exclusive_cpus(parts: Parts) -> None:
+    tree = parts.reports._cgroups
+    assert tree is not None
+    tree.exclusive = ExclusiveCpus(frozenset({0, 1, 5}), frozenset())
+    full = parts.reports.full(parts.now, DEFAULT)
+    fast = parts.reports.fast(parts.now, DEFAULT, full.prediction)
+    assert [report.status["prediction"]["exclusiveCPUs"] for report in (full, fast)] == [{"cpus": "0-1,5"}] * 2
+
+
+def test_condition_has_the_tree_without_pods(machine: RecordedMachine, tmp_path: Path) -> None:
+    """Pods that are listed and have no cgroup in any known folder: the condition names the folders that there are."""
+
+    class Listed(NoPods):
+        def pods(self) -> list[PodRef]:
+            return [pod("web")]
+
+    reports, pipeline, _ = recorded_reports(machine, tmp_path, Listed())
+    tree, now = reports._cgroups, START + machine.now
+    assert tree is not None
+    assert reports.full(now, DEFAULT).status["conditions"][0]["reason"] != "PodCgroupsNotFound"
+    top = machine.live / "sys/fs/cgroup/kubepods.slice"
+    top.rename(top.with_name("pods.slice"))
+    tree.locate()
+    tree.pods()
+    condition = reports.full(now, DEFAULT).status["conditions"][0]
+    pipeline.close(START)
+    assert (condition["status"], condition["reason"]) == ("False", "PodCgroupsNotFound")
+    assert "pods.slice, pods.slice/kubepods-besteffort.slice" in condition["message"]
 
 
 def test_report_bears_the_time_of_the_last_measurement(parts: Parts) -> None:

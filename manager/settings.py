@@ -30,7 +30,7 @@ def _config_name(text: str) -> str:
 
 _ADDRESS: Final = Kind("ADDRESS", str, may_be_empty=True)
 _CONFIG_NAME: Final = Kind("NAME", _config_name)
-_SELECTOR: Final = Kind("SELECTOR", NodeFilter.of, may_be_empty=True)
+_SELECTOR: Final = Kind("SELECTORS", NodeFilter.of, may_be_empty=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ class Settings:
     exclude_nodes: NodeFilter = setting(
         flag="exclude-nodes", kind=_SELECTOR, factory=NodeFilter, shown=node_filter.DEFAULT
     )
-    """Label selector, as of kubectl -l, of nodes that get no NodeMetric and publish nothing, such as virtual ones;
-    empty: none."""
+    """Label selectors, as of kubectl -l and separated by semicolons, of nodes that get no NodeMetric and publish
+    nothing, such as virtual ones. A node that any of them selects is excluded; empty: none."""
     log_format: str = setting("text", flag="log-format", kind=choice(*logs.FORMS, metavar="FORMAT"))
     """Form of the log on standard error: ``text`` or ``json``, one event per line."""
     log_level: str = setting("info", flag="log-level", kind=choice(*logs.LEVELS, metavar="LEVEL"))

@@ -5,6 +5,9 @@ from typing import Any, Final
 import pytest
 
 from crds.names import CONFIG_MAP_NAME
+from headroom.cluster.node_selection import required_nodes
+from kubectl_headroom.doctor.checks.agents import Labelled
+from manager.mid.node_filter import DEFAULT
 from manager.settings import load
 from manager.web.server import is_loopback
 from tests.charts.rendered import NAMESPACE, Helm, Rendered, render, rules
@@ -225,3 +228,26 @@ def test_secrets_become_files(helm: Helm) -> None:
 def test_resource_metrics_may_be_listed(helm: Helm) -> None:
     role = render(helm).one("ClusterRole", "headroom-scheduler")
     assert {rule for rule in rules(role) if rule[0] == "metrics.k8s.io"} == {("metrics.k8s.io", "nodes", "list", "")}
+
+
+@pytest.mark.parametrize(
+    ("given", "flag"),
+    [
+        ([], f"--exclude-nodes={DEFAULT}"),
+        (["manager.excludeNodes=type=virtual-kubelet"], "--exclude-nodes=type=virtual-kubelet"),
+        (["manager.excludeNodes={a=b\\,c,d in (e)}"], "--exclude-nodes=a=b,c;d in (e)"),
+        (["manager.excludeNodes={}"], "--exclude-nodes="),
+    ],
+)
+def test_excluded_nodes_reach_the_manager(helm: Helm, given: list[str], flag: str) -> None:
+    """A list, or a text as before; without either the manager's own default."""
+    assert flag in render(helm, *given).container("headroom-manager/manager")["args"]
+
+
+def test_agents_avoid_excluded_nodes(chart: Rendered) -> None:
+    """The manager and the agents agree about virtual nodes."""
+    required = required_nodes(dict(chart.pods())["headroom-agent"])
+    assert required is not None
+    assert required(Labelled("n", {"kubernetes.io/os": "linux", "type": "m5.large"}))
+    for part in DEFAULT.split(";"):
+        assert not required(Labelled("n", {"kubernetes.io/os": "linux", **dict([part.split("=")])}))

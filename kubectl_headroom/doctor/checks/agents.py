@@ -1,9 +1,9 @@
 """The agents: one on each node, ready, and reporting."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from headroom.cluster.node_selection import tolerates
+from headroom.cluster.node_selection import required_nodes, tolerates
 from kubectl_headroom import manager_state
 from kubectl_headroom.doctor.cluster import Cluster
 from kubectl_headroom.doctor.finding import Finding, Severity, about, count, error, named, ok
@@ -27,6 +27,13 @@ _FIRST_REPORT_SECONDS: Final = 150.0
 _LATE_REPORTS: Final = 3
 
 Json = Mapping[str, Any]
+
+
+class Labelled(NamedTuple):
+    """A node as selectors read it."""
+
+    name: str
+    labels: Mapping[str, str]
 
 
 def check(cluster: Cluster) -> Iterator[Finding]:
@@ -58,7 +65,9 @@ def check(cluster: Cluster) -> Iterator[Finding]:
 
 def _left_out(cluster: Cluster, names: Sequence[str], wanted: Sequence[Json]) -> Iterator[Finding]:
     """Report nodes without the DaemonSet: that is intended, unless it is all of them."""
-    message = "agent.nodeSelector or a taint keeps agents away from {count}, which publish nothing: {names}."
+    message = (
+        "agent.nodeSelector, agent.affinity or a taint keeps agents away from {count}, which publish nothing: {names}."
+    )
     if wanted:
         yield from about(Severity.INFO, names, message, docs="install.md")
     else:
@@ -68,10 +77,10 @@ def _left_out(cluster: Cluster, names: Sequence[str], wanted: Sequence[Json]) ->
 
 
 def _is_scheduled_to(daemon_set: Json, node: Json) -> bool:
-    """Return whether the DaemonSet places a pod there, by its node selector and tolerations."""
+    """Return whether the DaemonSet places a pod there, by its node selector, affinity and tolerations."""
     spec = pod_template(daemon_set).get("spec") or {}
-    selector: Mapping[str, str] = spec.get("nodeSelector") or {}
-    if any(labels(node).get(key) != value for key, value in selector.items()):
+    required = required_nodes(spec)
+    if required is not None and not required(Labelled(name(node), labels(node))):
         return False
     tolerations: Sequence[Json] = spec.get("tolerations") or ()
     taints = [taint for taint in (node.get("spec") or {}).get("taints") or () if _repels(taint)]

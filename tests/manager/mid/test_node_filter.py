@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.mid.node_filter import NodeFilter, parse
+from manager.mid.node_filter import DEFAULT, NodeFilter, parse
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,14 @@ from manager.mid.node_filter import NodeFilter, parse
         ("node-role.kubernetes.io/edge", {"node-role.kubernetes.io/edge": ""}, True),
         ("node-role.kubernetes.io/edge", {}, False),
         ("empty=", {"empty": ""}, True),
+        ("a=1;b in (2, 3);", {"b": "3"}, True),  # any of them
+        ("a=1;b=2", {"a": "2", "b": "1"}, False),
+        ("a=1,b=1;c", {"a": "1"}, False),
+        (" ; ", {"a": "1"}, False),
+        (DEFAULT, {"type": "virtual-kubelet"}, True),
+        (DEFAULT, {"virtualization": "virtualnode2"}, True),
+        (DEFAULT, {"eks.amazonaws.com/compute-type": "fargate"}, True),
+        (DEFAULT, {"eks.amazonaws.com/compute-type": "ec2", "kubernetes.io/os": "linux"}, False),
         ("", {"kubernetes.io/os": "windows"}, True),  # no agent runs there, whatever the selector
         ("a=b", {"kubernetes.io/os": "linux"}, False),
         ("", {"kubernetes.io/os": ""}, False),
@@ -37,6 +45,14 @@ def test_selector_as_of_kubectl(selector: str, labels: dict[str, str], excluded:
 def test_bad_selector_is_refused(selector: str) -> None:
     with pytest.raises(ValueError, match="is no label selector: write it like type=virtual-kubelet"):
         parse(selector)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_labels_of_two_clouds_are_never_together(order: int) -> None:
+    """The manual once said to add the second one after a comma."""
+    text = ",".join(["type=virtual-kubelet", "eks.amazonaws.com/compute-type=fargate"][::order])
+    with pytest.raises(ValueError, match="separate selectors of which any excludes a node by a semicolon"):
+        NodeFilter.of(f"a=b;{text}")
 
 
 @given(st.text(alphabet="ab=!,() innot/.-\n\u00e4", max_size=30))

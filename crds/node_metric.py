@@ -211,6 +211,20 @@ class PolicyInForce(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class ReclaimableInputs(Part):
+    """The inputs of Reclaimable; a resource is absent where the model has a rule of its own."""
+
+    requested: Mapping[str, QuantityText] | None = None
+    """Requests of the Prod pods; of the warm ones reclaimRatioPercent."""
+    prod_peak: Mapping[str, QuantityText] | None = None
+    """Predicted peak of the Prod pods, without the system."""
+    system_extra: Mapping[str, QuantityText] | None = None
+    """Predicted peak of the system beyond the node's reservation."""
+    slack: Mapping[str, QuantityText] | None = None
+    """Allocatable that no Prod pod requested; it covers the system's extra first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Summary(Part):
     """The report for people who run `kubectl get nodemetrics`: rounded texts, never read by programs."""
 
@@ -244,6 +258,8 @@ class Prediction(Part):
     """An entry for each of `CLASSES`."""
     pods: PredictedPods | None = None
     """Warm and cold pods."""
+    reclaimable: ReclaimableInputs | None = None
+    """The inputs of `prodReclaimableMetric`."""
     summary: Summary | None = None
     """The report for people."""
     exclusive_cpus: ExclusiveCpus | None = field(default=None, metadata={JSON_NAME: "exclusiveCPUs"})

@@ -295,12 +295,13 @@ class _Resource:
         if bool((prod & self.warm & ~warm).any()):
             peak = max(peak, self._peak(PROD, warm, capacity / self.unit))
         result = reclaimable_terms(
-            allocatable=float(allocatable),
-            reserved=float(max(capacity - allocatable, node.reservation.get(metric, 0))),
-            warm_requests=float(self._requests[prod & warm].sum()) * self.unit,
-            cold_requests=float(self._requests[prod & ~warm].sum()) * self.unit,
-            prod_peak=peak * self.unit,
-            system_peak=self.peaks[SYS] * self.unit,
+            # Whole amounts, so that the reported terms add up.
+            allocatable=allocatable,
+            reserved=max(capacity - allocatable, node.reservation.get(metric, 0)),
+            warm_requests=_near(self._requests[prod & warm].sum() * self.unit),
+            cold_requests=_near(self._requests[prod & ~warm].sum() * self.unit),
+            prod_peak=_up(peak * self.unit),
+            system_peak=_up(self.peaks[SYS] * self.unit),
             ratio=self._policy.reclaim_ratio,
         )
         if own is None:

@@ -27,6 +27,8 @@ _PROD: Final = "prod"
 class ReclaimableTerms:
     """Reclaimable with its terms, in milli-cores or bytes."""
 
+    requested: float  # ratio * requests of the warm Prod pods + requests of the cold ones
+    prod_peak: float  # peak of the Prod pods, without the system
     system_extra: float  # usage of the system beyond the node's reservation
     slack: float  # what no Prod pod requested; it pays for the system's extra first
     reclaimable: float
@@ -52,10 +54,11 @@ def reclaimable_terms(
     `reserved` is max(capacity - allocatable, annotation reservation); `system_peak` includes the margin; `ratio` is
     0..1.
     """
+    requested = ratio * warm_requests + cold_requests
     extra = max(0.0, system_peak - reserved)
     slack = max(0.0, allocatable - warm_requests - cold_requests)
-    unused = ratio * warm_requests + cold_requests - prod_peak - max(0.0, extra - slack)
-    return ReclaimableTerms(extra, slack, max(0.0, min(unused, allocatable - prod_peak - extra)))
+    unused = requested - prod_peak - max(0.0, extra - slack)
+    return ReclaimableTerms(requested, prod_peak, extra, slack, max(0.0, min(unused, allocatable - prod_peak - extra)))
 
 
 def raised(peaks: Mapping[str, float], capacity: float, *floors: Mapping[str, float]) -> dict[str, float]:

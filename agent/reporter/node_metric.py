@@ -7,6 +7,7 @@ from typing import Any, Final
 from agent.numerics.aggregate import WindowStatistics, is_cold, whole
 from agent.pods import PodRef, Resources
 from agent.prediction.node import UNITS, ClassNumbers, NodePrediction
+from agent.prediction.reclaimable import ReclaimableTerms
 from agent.reporter.conditions import timestamp
 from agent.reporter.usage import Amounts, Usages, Window
 from agent.samples import CPU, MEMORY
@@ -27,6 +28,7 @@ from crds.node_metric import (
     PredictedPods,
     Prediction,
     ProdMetric,
+    ReclaimableInputs,
     ResourceMap,
     Summary,
 )
@@ -100,6 +102,7 @@ def fast_status(
             pods=PredictedPods(
                 warm=prediction.warm, cold=len(prediction.cold), cold_names=prediction.cold[:MOST_COLD_NAMES]
             ),
+            reclaimable=_bounds({name: terms for name, terms in prediction.terms.items() if not terms.by_model}),
             summary=summary(usages, prediction),
             exclusive_cpus=_exclusive_cpus(exclusive, usages.exclusive),
         ),
@@ -172,6 +175,16 @@ def _exclusive_cpus(cpus: Collection[int], usage: Amounts) -> ExclusiveCpus | No
     """Return the exclusive CPUs and their usage, which is at most all of them; None where there are none."""
     used = {name: min(cores, float(len(cpus))) for name, cores in usage.items()}
     return ExclusiveCpus(format_cpus(cpus), resource_map(used).resources) if cpus else None
+
+
+def _bounds(terms: Mapping[str, ReclaimableTerms]) -> ReclaimableInputs | None:
+    """Return the inputs of Reclaimable; none where a model has a rule of its own."""
+    if not terms:
+        return None
+    fields = ("requested", "prod_peak", "system_extra", "slack")
+    return ReclaimableInputs(
+        *(quantities({name: whole(getattr(term, field), 1) for name, term in terms.items()}) for field in fields)
+    )
 
 
 def _prod_metric(amounts: Resources) -> ProdMetric | None:

@@ -16,6 +16,7 @@ from crds.node_metric import CLASSES, LONGEST_AGGREGATE_SECONDS, WITH_PAGE_CACHE
 Amounts = Mapping[str, float]
 """Usage by resource: cpu in cores, memory in bytes. A resource without a sample is absent."""
 _MINUTE_SECONDS: Final = 60.0
+_LATEST_SECONDS: Final = 30.0
 _POD_CLASSES: Final = tuple(name for name in CLASSES if name not in (NODE, SYS))
 
 
@@ -94,10 +95,20 @@ def present(
 ) -> dict[str, dict[str, float]]:
     """Return the mean usage of the node, the system and the classes by resource and class. [cores, bytes]
 
+    Memory is at least its mean of the last seconds, because it stays in use: a peak below it is wrong for minutes.
     Each series counts without the others: while one pod has no samples, no tick has the system's usage, but
     the other pods count.
     """
-    series = {metric: store.windows(metric, now - window_seconds, now) for metric in (CPU, MEMORY)}
+    result = _present(now, store, class_of, window_seconds, (CPU, MEMORY))
+    for name, mean in _present(now, store, class_of, _LATEST_SECONDS, (MEMORY,))[MEMORY].items():
+        result[MEMORY][name] = max(result[MEMORY].get(name, 0.0), mean)
+    return result
+
+
+def _present(
+    now: float, store: UsageStore, class_of: Callable[[str], str | None], seconds: float, metrics: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    series = {metric: store.windows(metric, now - seconds, now) for metric in metrics}
     result: dict[str, dict[str, float]] = {metric: {} for metric in series}
     for name, amounts in _by_class(series, class_of).items():
         for metric, mean in amounts.items():

@@ -17,6 +17,7 @@ from manager.mid.explanation import document as explain_json
 from manager.mid.explanation.document import as_json
 from manager.mid.explanation.explanation import Explanation
 from manager.mid.explanation.findings import findings
+from manager.mid.explanation.formula import decisive, evaluate
 from manager.mid.explanation.terms import ORIGINS, Origin, inputs, with_numbers
 from tests.kubectl_headroom.recording import NOW, explained, golden, named
 
@@ -79,8 +80,49 @@ def test_reclaimable_zero_has_a_reason() -> None:
     metric = named("nodeMetrics", "web-1")
     metric["status"]["prodReclaimableMetric"]["resource"]["resources"]["cpu"] = "0"
     (said,) = [finding for finding in findings(explained("web-1", node_metric=metric)) if "reclaimable is 0" in finding]
-    assert said.startswith("CPU: reclaimable is 0m as the agent reports; it predicts a peak of ")
+    says = "CPU: reclaimable is 0m as the agent reports; it predicts that Prod pods, without the system, reach "
+    assert said.startswith(says)
     assert said.endswith("; pods above Mid request 9000m")
+
+
+@pytest.mark.parametrize(
+    ("requested", "extra", "slack", "reclaimable", "decides"),
+    [
+        ("9", "500m", "7", "4", "unusedRequests"),  # 9 - 5 cores
+        ("14", "500m", "200m", "8700m", "unusedRequests"),  # 14 - 5 - (0.5 - 0.2)
+        ("18", "500m", "0", "9500m", "freeAtPeak"),  # 15 allocatable - 5 - 0.5
+        ("4", "0", "12", "0", "unusedRequests"),
+    ],
+)
+def test_bounds_of_reclaimable_are_printed(
+    requested: str, extra: str, slack: str, reclaimable: str, decides: str
+) -> None:
+    """With the inputs that our agent reports, both bounds are lines of the formula, and one of them decides."""
+    metric = named("nodeMetrics", "web-1")
+    status = metric["status"]
+    status["prodReclaimableMetric"]["resource"]["resources"]["cpu"] = reclaimable
+    bounds = {"requested": requested, "prodPeak": "5", "systemExtra": extra, "slack": slack}
+    status["prediction"]["reclaimable"] = {name: {"cpu": amount} for name, amount in bounds.items()}
+    explanation = explained("web-1", node_metric=metric)
+    term = explanation.result.term("reclaimable", Resource.CPU)
+    assert term.value == evaluate(term.formula, term.inputs)
+    assert decisive(term) == decides
+    for name in ("unusedRequests", "freeAtPeak"):
+        bound = explanation.result.term(name, Resource.CPU)
+        assert bound.value == evaluate(bound.formula, bound.inputs) == term.inputs[name]
+    with pytest.raises(KeyError):
+        explanation.result.term("freeAtPeak", Resource.MEMORY)  # not reported
+    if reclaimable == "0":
+        assert "reclaimable is 0m because unusedRequests is 0: max(requests" in str(findings(explanation))
+
+
+def test_bounds_that_disagree_are_left_out() -> None:
+    """A fast report may be newer than the Node: bounds that do not give the reported amount are not printed."""
+    metric = named("nodeMetrics", "web-1")
+    same = {name: {"cpu": "1"} for name in ("requested", "prodPeak", "systemExtra", "slack")}
+    metric["status"]["prediction"]["reclaimable"] = same
+    with pytest.raises(KeyError):
+        explained("web-1", node_metric=metric).result.term("unusedRequests", Resource.CPU)
 
 
 def test_bad_config_keeps_last_good() -> None:

@@ -18,6 +18,7 @@ from manager.mid.explanation.eviction import Eviction
 from manager.mid.explanation.lease import Lease
 from manager.mid.explanation.next_action import Step
 from manager.mid.explanation.node_metric import Report, age, read
+from manager.mid.explanation.reclaimable import with_bounds
 from manager.mid.explanation.what_if import SOURCE, WhatIf
 from manager.mid.node_filter import REASON as EXCLUDED
 from manager.mid.node_filter import NodeFilter
@@ -134,6 +135,10 @@ def _explain(seen: ObservedNode, config: ConfigState, what_if: WhatIf | None) ->
     would_be, unless = _otherwise(facts, result)
     report = read(node_metric, seen.now) if node_metric else Report()
     status = {} if report.problem else (node_metric or {}).get("status") or {}
+    allocatable = {resource: facts.allocatable[resource] or 0 for resource in Resource}
+    result = replace(result, terms=tuple(with_bounds(result.terms, allocatable, status)))
+    if would_be is not None:
+        would_be = replace(would_be, terms=tuple(with_bounds(would_be.terms, allocatable, status)))
     current, written_at = published_amounts(seen.node), seen.written_at or managed_fields.written_at(seen.node)
     return Explanation(
         node=str(metadata["name"]),

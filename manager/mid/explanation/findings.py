@@ -6,13 +6,12 @@ from typing import Any
 from crds.codec import to_json
 from manager.calculators.base import Term
 from manager.config.in_force import Origin
-from manager.inputs import Resource
 from manager.inputs.reading import Reader, get_objects
 from manager.mid.eviction import text
 from manager.mid.explanation import amounts, formula
 from manager.mid.explanation.explanation import Explanation
 from manager.mid.explanation.next_action import Action
-from manager.mid.explanation.terms import TITLES, amount
+from manager.mid.explanation.terms import TITLES, amount, with_numbers
 from manager.node_metric import spec_for
 
 
@@ -138,20 +137,21 @@ def _zeros(explanation: Explanation) -> Iterator[str]:
         if term.name == "mid":
             yield f"{TITLES[term.resource]}: Mid is {amount(term.resource, 0)} because {formula.decisive(term)} is 0"
         elif term.name == "reclaimable":
-            requested = amount(term.resource, explanation.facts.requests_above_mid[term.resource])
-            yield (
-                f"{TITLES[term.resource]}: reclaimable is {amount(term.resource, 0)} as the agent reports"
-                f"{_peak(explanation, term.resource)}; pods above Mid request {requested}"
-            )
+            yield f"{TITLES[term.resource]}: reclaimable is {amount(term.resource, 0)} {_cause(explanation, term)}"
 
 
-def _peak(explanation: Explanation, resource: Resource) -> str:
-    """Return the agent's prediction for Prod pods, as a part of a sentence."""
+def _cause(explanation: Explanation, term: Term) -> str:
+    """Return the bound that makes Reclaimable zero, or the peak and the requests."""
+    resource = term.resource
+    if decisive := formula.decisive(term):
+        return f"because {decisive} is 0: {with_numbers(explanation.result.term(decisive, resource))}"
+    requested = amount(resource, explanation.facts.requests_above_mid[resource])
     for cls_ in get_objects(explanation.prediction, "classes"):
         peak = Reader().measured(cls_.get("peak"), "peak")[resource] if cls_.get("name") == "prod" else None
         if peak is not None:
-            return f"; it predicts a peak of {amount(resource, peak)} for Prod pods"
-    return ""
+            predicted = f"it predicts that Prod pods, without the system, reach {amount(resource, peak)}"
+            return f"as the agent reports; {predicted}; pods above Mid request {requested}"
+    return f"as the agent reports; pods above Mid request {requested}"
 
 
 def _prediction(explanation: Explanation) -> Iterator[str]:

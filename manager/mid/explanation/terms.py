@@ -26,7 +26,10 @@ _INPUTS: Final = {
     Origin.NODE: ("capacity", "allocatable", "annotation reservation"),
     Origin.PODS: ("requests of pods above Mid", "requests of Mid pods"),
     Origin.REPORT: ("system usage", "node usage", "Prod host applications"),
-    Origin.PREDICTION: ("usage of Mid pods", "Reclaimable", "exclusive CPUs", "usage of exclusive CPUs"),
+    Origin.PREDICTION: (
+        *("usage of Mid pods", "Reclaimable", "exclusive CPUs", "usage of exclusive CPUs"),
+        *("requests of Prod pods", "peak of Prod pods", "system extra", "slack"),
+    ),
     Origin.STRATEGY: ("midUnallocatedPercent", "threshold percent", "static percent"),
 }
 ORIGINS: Final[Mapping[str, Origin]] = {name: origin for origin, names in _INPUTS.items() for name in names}

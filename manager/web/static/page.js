@@ -5,7 +5,7 @@ const ROOT = "/ui", EVERY_MS = 15000, NOTHING = "–", NS = "http://www.w3.org/2
 const RESOURCES = { cpu: { title: "CPU", key: "cpuMilli", unit: "cores", size: 1000, lines: "cpuCores" },
   memory: { title: "Memory", key: "memoryBytes", unit: "GiB", size: 2 ** 30, lines: "memoryGiB" } };
 const LINES = [["allocatable", "Allocatable"], ["requested", "Requested by Prod"], ["published", "Mid published"], ["allocated", "Mid allocated"],
-  ["peak", "Predicted peak of Prod"], ["used", "Used by all"], ["usedByProd", "Used by Prod and system"]];
+  ["peak", "Predicted peak of Prod and system"], ["used", "Used by all"], ["usedByProd", "Used by Prod and system"]];
 const COLUMNS = [["Node", "name"], ["State", "state"], ["CPU used", "cpu"], ["Memory used", "memory"], ["Mid CPU allocated of published", "mid-cpu"],
   ["Mid memory allocated of published", "mid-memory"], ["Wasted CPU", "waste-cpu"], ["Prediction", ""], ["Report", "report"]];
 const KINDS = { bad: ["deficit", "no report", "late", "expired"], wait: ["returning", "learning", "new"], good: ["publishing"] };
@@ -55,7 +55,7 @@ function tiles(row) {
     const of = (key) => number(row[key], name), whole = of("allocatable");
     return [
       tile(`${title} used`, percent(of("used"), whole), `${amount(name, of("used"))} of ${amount(name, whole)}`,
-        `Prod requested ${amount(name, of("requested"))}, predicted peak ${amount(name, of("peak"))}`),
+        `Prod requested ${amount(name, of("requested"))}, predicted peak of Prod and system ${amount(name, of("peak"))}`),
       tile(`Mid ${name === "cpu" ? "CPU" : name} published`, amount(name, of("published")), `${amount(name, of("allocated"))} allocated`)];
   });
 }

@@ -103,6 +103,12 @@ def test_whole_report_of_a_small_node() -> None:
                 a_class("free", 0, 0),
             ],
             "pods": {"warm": 3, "cold": 0, "coldNames": []},
+            "reclaimable": {
+                "requested": amounts(6000, 5120),
+                "prodPeak": amounts(1500, 1536),
+                "systemExtra": amounts(0, 0),
+                "slack": amounts(9500, 25600),
+            },
             "summary": {"memory": "1.9Gi", "prodPeak": "1625m/1.6Gi", "reclaimable": "4500m/3.5Gi"},
         },
         "conditions": [],

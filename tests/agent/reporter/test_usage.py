@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent.reporter.usage import Usages, measure
+from agent.reporter.usage import Usages, measure, present
 from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS, Sample
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
@@ -49,6 +49,17 @@ def test_usages_are_means_of_the_window(policy: str, memory: float) -> None:
     assert result.node_windows[0].statistics[MEMORY].average == pytest.approx(memory)
     assert result.system == pytest.approx({CPU: 0.2, MEMORY: 20.0})
     assert result.classes[NODE] == pytest.approx({CPU: 1.5, MEMORY: 150.0})
+
+
+def test_present_memory_is_that_of_the_last_seconds() -> None:
+    """Memory that rose half a minute ago is present memory of node and class; CPU is its mean over five minutes."""
+    store = busy()
+    for entity, cores in (("a", 4.0), (SYS, 0.2), (NODE, 4.5)):
+        for metric, scale in ((CPU, 1), (MEMORY, 100)):
+            store.put(metric, entity, START + 300.0, [scale * cores] * 30)
+    used = present(START + 330.0, store, CLASSES.get, 300.0)
+    assert (used[MEMORY][NODE], used[MEMORY]["prod"]) == pytest.approx((450.0, 400.0), rel=0.01)
+    assert used[CPU][NODE] == pytest.approx(1.8, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ _LARGEST_BINARY: Final = Fraction(2**63 - 1)
 _LONGEST_TEXT: Final = 512
 _LARGEST_EXPONENT: Final = 512
 _ONE_DECIMAL_BELOW: Final = 10
+_IN_CORES_FROM: Final = 1_000_000
 
 
 def parse_quantity(quantity: str | float | Fraction) -> Fraction:
@@ -120,6 +121,11 @@ def format_bytes(amount: int) -> str:
         if whole and not rest:
             return f"{whole}{suffix}"
     return str(amount)
+
+
+def short_milli_cores(milli_cores: int) -> str:
+    """An amount of CPU for people: 2000 -> "2000m"; from 1,000 cores on 160000000 -> "160000 cores"."""
+    return f"{milli_cores}m" if abs(milli_cores) < _IN_CORES_FROM else f"{milli_cores / 1000:.0f} cores"
 
 
 def short_bytes(amount: int) -> str:

@@ -33,7 +33,7 @@ from crds.node_metric import (
     Summary,
 )
 from crds.predict_policy import PredictPolicy
-from crds.quantity import format_bytes, format_milli_cores, short_bytes
+from crds.quantity import format_bytes, format_milli_cores, short_bytes, short_milli_cores
 from headroom.cluster.cpu_list import format_cpus
 
 MOST_COLD_NAMES: Final = 10  # at most so many cold pods are named
@@ -131,11 +131,11 @@ def summary(usages: Usages, prediction: NodePrediction) -> Summary:
 
 
 def _pair(amounts: Resources | None) -> str | None:
-    """CPU and memory, as in "5900m/19Gi"; a dash for what cannot be evaluated, nothing where neither can."""
+    """CPU and memory, as in "5000m/19Gi"; a dash for what cannot be evaluated, nothing where neither can."""
     if not amounts:
         return None
     cpu, memory = amounts.get(CPU), amounts.get(MEMORY)
-    return f"{'-' if cpu is None else format_milli_cores(cpu)}/{'-' if memory is None else short_bytes(memory)}"
+    return f"{'-' if cpu is None else short_milli_cores(cpu)}/{'-' if memory is None else short_bytes(memory)}"
 
 
 def aggregated(window: Window) -> AggregatedUsage:

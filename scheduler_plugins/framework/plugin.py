@@ -117,7 +117,7 @@ class ExplainingPlugin(Protocol):
 
         Keys carry units (`cpuMilli`, `memoryBytes`, `ageSeconds`, `usagePercent`) where the value has one. The key
         `binding`, where a filter refuses the node, is one sentence with the limit that binds and the numbers against
-        it: "cpu: 24.0 of 32 cores in use and 0.9 expected are 78 % of allocatable, usageThresholds.cpu is 65 %".
+        it.
         """
 
 

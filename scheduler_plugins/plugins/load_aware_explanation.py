@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from crds.quantity import short_bytes, short_milli_cores
 from scheduler_plugins.plugins.load_aware_arguments import LoadAwareArguments
 from scheduler_plugins.snapshot.arrays import BoolArray, IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 
 _NAME: Final = "LoadAwareScheduling"
-_GIBIBYTE: Final = 2**30
 
 
 class Group(IntEnum):
@@ -155,15 +155,11 @@ def _binding(args: LoadAwareArguments, pod: PodRequest, nodes: Nodes, account: A
     total = int(nodes.tables[_NAME]["allocatable"][row, index])
     kind = ("in use", "in use by the aggregate", "predicted at the peak", "in use by Prod pods")[group]
     return (
-        f"{resource}: {_amount(resource, used)} of {_amount(resource, total, unit=True)} {kind} and "
-        f"{_amount(resource, expected)} expected are {int(account.percent[row, index])} % of allocatable, "
+        f"{resource}: {_amount(resource, used)} of {_amount(resource, total)} {kind}, estimates of new pods included, "
+        f"and {_amount(resource, expected)} expected are {int(account.percent[row, index])} % of allocatable, "
         f"{group.argument}.{resource} is {int(account.limit[row, index])} %"
     )
 
 
-def _amount(resource: str, amount: int, *, unit: bool = False) -> str:
-    if resource == "cpu":
-        return f"{amount / 1000:.1f}{' cores' * unit}"
-    if resource == "memory":
-        return f"{amount / _GIBIBYTE:.1f}{' GiB' * unit}"
-    return str(amount)
+def _amount(resource: str, amount: int) -> str:
+    return {"cpu": short_milli_cores, "memory": short_bytes}.get(resource, str)(amount)

@@ -31,13 +31,13 @@ EMPTY, MID = node_inputs(node(), None), mid_pod("m")
 @pytest.mark.parametrize(
     ("inputs", "reason", "message"),
     [
-        (node_inputs(node(), report()), "Published", "4000m CPU and 10240Mi memory could be published when this began"),
+        (node_inputs(node(), report()), "Published", "4000m CPU and 10Gi memory could be published when this began"),
         (EMPTY, "NoReport", "No NodeMetric report yet: is the agent running on this node?"),
-        (node_inputs(node(), None, MID), "NoReport", "The Node keeps the 3000m CPU and 2048Mi memory that running"),
+        (node_inputs(node(), None, MID), "NoReport", "The Node keeps the 3000m CPU and 2Gi memory that running"),
         (
             node_inputs(node(), report(), mode="shadow"),
             "Shadow",
-            "4000m CPU and 10240Mi memory could be published, and",
+            "4000m CPU and 10Gi memory could be published, and",
         ),
         (node_inputs(node(), None, mode="shadow"), "NoReport", "is the agent running"),
     ],
@@ -52,7 +52,7 @@ def test_published(inputs: NodeInputs, reason: str, message: str) -> None:
 def test_deficit() -> None:
     state = deficit(calculate(node_inputs(node(), report(reclaimable=("1", "10Gi")), MID)))
     assert (state.status, state.reason) == ("True", "Deficit")
-    assert "requested 3000m CPU and 2048Mi memory, 2000m CPU and 0Mi memory more than may be published" in state.message
+    assert "requested 3000m CPU, 2000m CPU more than may be published" in state.message
     assert "midEviction" in state.message
     assert deficit(calculate(node_inputs(node(), report()))).reason == "NoDeficit"
 

@@ -140,15 +140,20 @@ def test_explanation_has_the_numbers() -> None:
     assert texts["reportAgeSeconds"] == 7
     assert (texts["compares"], texts["thresholds"], texts["score"]) == ("nodeUsage", "usageThresholds", (22 + 74) // 2)
     assert texts["binding"] == (
-        "cpu: 24.0 of 32.0 cores in use and 0.9 expected are 78 % of allocatable, usageThresholds.cpu is 65 %"
+        "cpu: 24000m of 32000m in use, estimates of new pods included, and 900m expected are 78 % of allocatable, "
+        "usageThresholds.cpu is 65 %"
     )
 
 
 @pytest.mark.parametrize(
     ("plugin", "metric", "binding"),
     [
-        (PLUGIN, predicting(IDLE, PEAKS), "cpu: 70.0 of 100.0 cores predicted at the peak and 0.0 expected are 70 %"),
-        (PLUGIN, node_metric(memory="99Gi"), "memory: 99.0 of 100.0 GiB in use and 0.0 expected are 99 % of alloc"),
+        (PLUGIN, predicting(IDLE, PEAKS), "cpu: 70000m of 100000m predicted at the peak, "),
+        (
+            PLUGIN,
+            node_metric(memory="99Gi"),
+            "memory: 99Gi of 100Gi in use, estimates of new pods included, and 1 expected are 99 %",
+        ),
         (load_aware(), node_metric(updated=-200), "the NodeMetric is 200 s old, nodeMetricExpirationSeconds is 180"),
     ],
 )

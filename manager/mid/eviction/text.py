@@ -3,19 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from crds.quantity import short_bytes, short_milli_cores
 from manager.inputs import Amounts, PodInputs, Resource
 from manager.mid.eviction.selection import beyond_requests
 from manager.mid.eviction.shortage import Shortage
 
 MOST_NAMES: Final = 6  # at most so many pods are named in one event, which holds 1024 bytes
-_MEBIBYTE: Final = 1 << 20
 
 
 def amount(number: int, resource: Resource) -> str:
-    """An amount: "2000m CPU", "512Mi memory"."""
-    if resource is Resource.CPU:
-        return f"{number}m CPU"
-    return f"{number} bytes memory" if 0 < number < _MEBIBYTE else f"{number // _MEBIBYTE}Mi memory"
+    """An amount: "2000m CPU", "1.5Gi memory"."""
+    return f"{short_milli_cores(number)} CPU" if resource is Resource.CPU else f"{short_bytes(number)} memory"
 
 
 def amounts(of: Amounts, *, which: Amounts | None = None) -> str:

@@ -3,14 +3,14 @@
 from typing import Final
 
 from crds.duration import short_age
-from crds.quantity import short_bytes
+from crds.quantity import short_bytes, short_milli_cores
 
 NOTHING: Final = "-"  # in place of an unknown number
 
 
 def cpu(milli_cores: int | None) -> str:
     """CPU as kubectl top writes it: 1500 -> "1500m"."""
-    return NOTHING if milli_cores is None else f"{milli_cores}m"
+    return NOTHING if milli_cores is None else short_milli_cores(milli_cores)
 
 
 def memory(amount: int | None) -> str:

@@ -16,7 +16,8 @@ from manager.calculators.base import Result
 from manager.cluster import CachedCondition
 from manager.context import Context, Run
 from manager.handlers.node_metric import apply
-from manager.inputs import Amounts
+from manager.inputs import Amounts, Resource
+from manager.mid.eviction import text
 from manager.mid.publish import HELD
 from manager.node_metric import UnknownFields
 from manager.reconcile.steps.step import ReconcileResult
@@ -26,7 +27,6 @@ Json = dict[str, Any]
 
 SHADOW: Final = "Shadow"  # reason for publishing nothing: `mode: shadow`
 _FIELD: Final = "status.conditions"
-_MEBIBYTE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,8 @@ def deficit(result: Result) -> ConditionState:
     if not result.deficit:
         return ConditionState(name, False, "NoDeficit", "Running Mid pods request no more than may be published.")
     message = (
-        f"Running Mid pods requested {_words(result.requested)}, {_words(result.deficit)} more than may be published. "
+        f"Running Mid pods requested {text.amounts(result.requested, which=result.deficit)}, "
+        f"{text.amounts(result.deficit)} more than may be published. "
         "No further ones are placed here; it ends when some of them end, when Prod pods use less, or by eviction "
         "(midEviction in the colocation config)."
     )
@@ -80,8 +81,7 @@ def deficit(result: Result) -> ConditionState:
 
 
 def _words(amounts: Amounts | None) -> str:
-    result = amounts or Amounts()
-    return f"{result.cpu}m CPU and {result.memory // _MEBIBYTE}Mi memory"
+    return " and ".join(text.amount((amounts or Amounts())[resource], resource) for resource in Resource)
 
 
 def _sentence(text: str) -> str:

@@ -8,6 +8,7 @@ from manager.config.merge import DEFAULT, EffectiveStrategy
 from manager.context import Context, Run
 from manager.inputs.reading import get_path
 from manager.mid import node_filter
+from manager.mid.eviction import text
 from manager.reconcile.steps.step import ReconcileResult
 from manager.write_rate_limiter import ReportRateLimiter
 
@@ -41,8 +42,8 @@ class NodeEvents:
         result = reconciled.result
         if result.deficit and not reported.deficit:
             note = (
-                f"running Mid pods requested {result.requested.cpu}m CPU and {result.requested.memory} bytes, "
-                f"but only {result.calculated.cpu}m and {result.calculated.memory} may be published"
+                f"running Mid pods requested {text.amounts(result.requested, which=result.deficit)}, "
+                f"but only {text.amounts(result.calculated, which=result.deficit)} may be published"
             )
             await self._event(run, reconciled.name, "Warning", "MidDeficit", note)
         reported.deficit = bool(result.deficit)

@@ -25,13 +25,13 @@ function digits(value) {
   return size >= 100 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toFixed(size >= 10 ? 1 : 2)));
 }
 
-// An amount in cores or GiB with its unit: "3.25 cores", "3m", "9.2 GiB", "1.2 TiB".
+// An amount as crds/quantity.py writes it for people: "3250m", from 1,000 cores on "1600 cores", "64Mi", "9.2Gi", "12Ti".
 function amount(resource, number) {
   if (number === null || number === undefined) return NOTHING;
   const size = Math.abs(number);
-  if (resource === "cpu") return size >= 0.1 || !number ? `${digits(number)} cores` : `${Math.round(number * 1000)}m`;
-  if (size >= 1024) return `${digits(number / 1024)} TiB`;
-  return size >= 1 || !number ? `${digits(number)} GiB` : `${digits(number * 1024)} MiB`;
+  if (resource === "cpu") return size < 1000 ? `${Math.round(number * 1000)}m` : `${Math.round(number)} cores`;
+  const [unit, scale] = size >= 1024 ? ["Ti", 1 / 1024] : size >= 1 || !number ? ["Gi", 1] : ["Mi", 1024], scaled = number * scale;
+  return `${Math.abs(scaled) >= 10 || Number.isInteger(scaled) ? Math.round(scaled) : scaled.toFixed(1)}${unit}`;
 }
 function number(amounts, resource) {
   const { key, size } = RESOURCES[resource], value = amounts?.[key];

@@ -130,16 +130,16 @@ async def test_the_script_helps(page: Page, browser: int) -> None:
         await tab.open(page.url("/nodes/ui-publishes"))
         await tab.until("document.querySelectorAll('figure.plot').length === 2")
         legend = "document.querySelector('figure[data-resource=cpu] .legend b[data-style=peak]').textContent"
-        assert await tab.evaluate(legend) == "5 cores"
+        assert await tab.evaluate(legend) == "5000m"
         await tab.evaluate("document.querySelector('figure[data-resource=cpu] svg[role=img]').focus()")
         await tab.press("Home")
         assert await tab.evaluate(legend) == "–"  # noqa: RUF001 - two hours ago this node was unknown
         await tab.press("End")
-        assert await tab.evaluate(legend) == "5 cores"
+        assert await tab.evaluate(legend) == "5000m"
         await tab.evaluate("document.querySelector('details').open = true; document.activeElement.blur()")
         page.report("ui-publishes", peak=7.0)
         eventually(lambda: page.data("nodes/ui-publishes")["peak"]["cpuMilli"] == 7000, "the new peak is recorded")
         await tab.evaluate("refresh()")
-        await tab.until(f"{legend} === '7 cores'")
+        await tab.until(f"{legend} === '7000m'")
         assert await tab.evaluate("document.querySelector('details').open")
         assert tab.problems == []

@@ -45,7 +45,7 @@ async def test_usage_beyond_requests_is_evicted_alone() -> None:
     metric = report(usage=("4", "24Gi"), podsMetric=pods)
     await under.lasts(metric=metric)
     assert under.evicted() == ["a"]
-    assert "(priority 7900, requested 64Mi memory, used 1267Mi memory beyond)" in under.events("MidPodEvicted")[0]
+    assert "(priority 7900, requested 64Mi memory, used 1.2Gi memory beyond)" in under.events("MidPodEvicted")[0]
     under.leave("a")
     for _ in range(4):
         await under.next(60, metric)

@@ -1,6 +1,6 @@
 """Pods on this node as the other stages need them: names, requests and cgroups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
@@ -39,6 +39,7 @@ class PodRef:
     cgroup_uid: str = ""  # the uid in its cgroup directory's name: the config hash for a static pod, else the uid
     created: float = 0.0  # when it was created, or first found where it is not listed. [seconds since 1970]
     workload: str | None = None  # its workload, which shares its history, or None
+    containers: frozenset[str] = frozenset()  # ids of its containers, as far as its status has them
     terminal: bool = False  # whether it has ended: Succeeded or Failed. Terminal pods are not measured.
     running: bool = True  # whether its containers were started, so that it must have a cgroup
     terminating: bool = False  # whether it is being deleted; it still runs for a while
@@ -69,6 +70,7 @@ def pod_ref(pod: Mapping[str, Any], templates: Sequence[Template] = TEMPLATES) -
         priority_label=str(priority_class(pod)),
         cgroup_uid=cgroup_uid(pod),
         created=_unix(metadata.get("creationTimestamp")),
+        containers=frozenset(_container_ids(pod)),
         workload=workload_key(pod, templates),
         terminal=is_terminal(pod),
         running=(pod.get("status") or {}).get("phase") == "Running",
@@ -101,6 +103,14 @@ def unlisted_pod(cgroup: PodCgroup, now: float) -> PodRef:
     """
     prod = PriorityBand.PROD
     return replace(pod_of_cgroup(cgroup), band=prod, priority_label=str(prod), created=now, listed=False)
+
+
+def _container_ids(pod: Mapping[str, Any]) -> Iterator[str]:
+    status = pod.get("status") or {}
+    for kind in ("containerStatuses", "initContainerStatuses"):
+        for container in status.get(kind) or ():
+            if identifier := (container.get("containerID") or "").rpartition("/")[2]:
+                yield identifier
 
 
 def _amounts(resources: Mapping[str, Fraction]) -> dict[str, int]:

@@ -49,7 +49,8 @@ class ExclusiveCpuCollector:
 
     def _read(self, pods: Mapping[str, PodRef]) -> ExclusiveCpus | None:
         requested = {uid: pod.requests[CPU] for uid, pod in pods.items() if CPU in pod.requests}
-        result = cpusets.read_exclusive(self._machine.cgroups, requested)
+        containers = {uid: pod.containers for uid, pod in pods.items()}
+        result = cpusets.read_exclusive(self._machine.cgroups, requested, containers)
         if result is None:
             return None
         return replace(result, pods=frozenset(pods[uid].uid if uid in pods else uid for uid in result.pods))

@@ -1,6 +1,6 @@
 """Which CPUs are exclusive, from the CPUs that each container may use."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import inf
 from typing import Final
 
@@ -15,13 +15,14 @@ FILES: Final[Mapping[int, Sequence[str]]] = {1: ("cpuset.effective_cpus", "cpuse
 _MILLI: Final = 1000
 
 
-def read_exclusive(tree: CgroupTree, requested: Mapping[str, int]) -> ExclusiveCpus | None:
+def read_exclusive(
+    tree: CgroupTree, requested: Mapping[str, int], containers: Mapping[str, Collection[str]]
+) -> ExclusiveCpus | None:
     """The exclusive CPUs, and the pods that have them by the uid of their cgroup.
 
     Only containers of Guaranteed pods can have exclusive CPUs: all of these are outside of the shared pool, in which
     kubelet runs every other container. Without a container in the pool, CPUs are exclusive that no other pod may use,
-    and that are not more than the pod requests [milli-cores by uid]. A container with all CPUs of the machine is not
-    subject to a CPU manager, such as the one that holds a pod's namespaces.
+    and that are not more than the pod requests. `requested` [milli-cores] and `containers` (their ids) are by that uid.
 
     Returns None where cgroups of pods have no cpusets. Raises Unreadable, Malformed: a file has no list of CPUs.
     """
@@ -29,12 +30,15 @@ def read_exclusive(tree: CgroupTree, requested: Mapping[str, int]) -> ExclusiveC
     all_cpus = [cpus for top in tree.kubepods if hierarchy and (cpus := _cpus(hierarchy, top.path))]
     if hierarchy is None or not all_cpus:
         return None
-    guaranteed = [pod for pod in tree.latest.values() if pod.qos == GUARANTEED]
-    candidates = list(_restricted(hierarchy, guaranteed, all_cpus))
-    if not candidates:
-        return ExclusiveCpus()
-    in_pool = [pod for pod in tree.latest.values() if pod.qos != GUARANTEED]
-    pool = frozenset[int]().union(*(cpus for _, cpus in _restricted(hierarchy, in_pool, all_cpus)))
+    result = {
+        pod: _of_containers(hierarchy, pod, all_cpus, containers.get(pod.uid, ())) for pod in tree.latest.values()
+    }
+    guaranteed = [(pod.uid, cpus) for pod, listed in result.items() if pod.qos == GUARANTEED for cpus in listed]
+    candidates = [(uid, cpus) for uid, cpus in guaranteed if cpus not in all_cpus]
+    pool = frozenset[int]().union(
+        *(cpus for pod, listed in result.items() if pod.qos != GUARANTEED for cpus in listed),
+        *(cpus for _, cpus in guaranteed if cpus in all_cpus),
+    )
     if pool:
         exclusive = [(uid, cpus) for uid, cpus in candidates if not cpus & pool]
     else:
@@ -44,20 +48,22 @@ def read_exclusive(tree: CgroupTree, requested: Mapping[str, int]) -> ExclusiveC
             if all(cpus.isdisjoint(neighbour) for owner, neighbour in candidates if owner != uid)
             and len(cpus) * _MILLI <= requested.get(uid, inf)
         ]
-    return ExclusiveCpus(
-        frozenset[int]().union(*(cpus for _, cpus in exclusive)), frozenset(uid for uid, _ in exclusive)
-    )
+    cpus = frozenset[int]().union(*(cpus for _, cpus in exclusive))
+    return ExclusiveCpus(cpus, frozenset(uid for uid, _ in exclusive))
 
 
-def _restricted(
-    hierarchy: Hierarchy, pods: Iterable[PodCgroup], all_cpus: Sequence[frozenset[int]]
-) -> Iterator[tuple[str, frozenset[int]]]:
-    """Return the CPUs of the containers that may not use all."""
-    for pod in pods:
-        for name in folders(hierarchy.root / pod.path):
-            cpus = _cpus(hierarchy, f"{pod.path}/{name}")
-            if cpus is not None and cpus not in all_cpus:
-                yield pod.uid, cpus
+def _of_containers(
+    hierarchy: Hierarchy, pod: PodCgroup, all_cpus: Sequence[frozenset[int]], ids: Collection[str]
+) -> list[frozenset[int]]:
+    """Return the CPUs of each container, without the sandbox: it has all CPUs under any policy.
+
+    A cgroup without a known id is a container if its CPUs are restricted. If none is, one of several is a container.
+    """
+    names = folders(hierarchy.root / pod.path)
+    by_name = {name: cpus for name in names if (cpus := _cpus(hierarchy, f"{pod.path}/{name}"))}
+    listed = [cpus for name, cpus in by_name.items() if name.removesuffix(".scope").endswith(tuple(ids))]
+    restricted = [cpus for cpus in by_name.values() if cpus not in all_cpus]
+    return listed or restricted or list(by_name.values())[1:]
 
 
 def _cpus(hierarchy: Hierarchy, path: str) -> frozenset[int] | None:

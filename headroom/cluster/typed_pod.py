@@ -183,7 +183,7 @@ def _pod(bounded: bool) -> Any:  # noqa: ANN401, FBT001 - types are values here
     resources = _object("Resources", requests=amounts, limits=amounts)
     rules = {"restartPolicyRules": [_object("RestartRule", action=str), _MOST]} if bounded else {}
     container = _object("Container", name=str, resources=resources, restartPolicy=str, ports=most(_PORT), **rules)
-    status = _object("ContainerStatus", name=str, resources=resources, allocatedResources=amounts)
+    status = _object("ContainerStatus", name=str, containerID=str, resources=resources, allocatedResources=amounts)
     return _object(
         "Pod",
         metadata=_object(

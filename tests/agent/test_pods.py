@@ -32,6 +32,14 @@ def test_pod_is_reduced_for_the_agent() -> None:
     assert read() == CART
 
 
+def test_containers_are_known_by_the_ids_in_the_status() -> None:
+    started = {"containerStatuses": [{"containerID": "containerd://0a1b"}, {"name": "waiting"}]}
+    status = {**started, "initContainerStatuses": [{"containerID": "cri-o://2c3d"}]}
+    pod = {"metadata": {"uid": "u-1"}, "spec": {"containers": []}, "status": status}
+    assert pod_ref(pod).containers == {"0a1b", "2c3d"}
+    assert read().containers == frozenset()
+
+
 def test_mirror_pod_has_the_cgroup_of_its_static_pod() -> None:
     """Annotations that a user writes on a pod do not move it."""
     on_worker = {"nodeName": "worker"}

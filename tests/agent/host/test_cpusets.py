@@ -64,6 +64,12 @@ EIGHT = (list(range(8)), ["a"])
         (A, EIGHT),  # no container in the pool
         ({"kubepods/poda": {"main": "0-7", "sidecar": "8-15"}, "kubepods/podc": {"main": "8-15"}}, EIGHT),
         ({"kubepods/podbig": {"main": "1-15"}}, NONE),  # more than it requests: the pool without reserved CPUs
+        # no CPU manager where a container, and not only the sandbox of its pod, has all CPUs
+        ({**A, **B, "kubepods/besteffort/pode": {"main": ALL}}, NONE),
+        ({**A, **B, "kubepods/besteffort/pode": {"cri-containerd-main.scope": ALL, **PAUSE}}, NONE),
+        ({**A, **B, "kubepods/podg": {"main": ALL, **PAUSE}}, NONE),
+        ({**A, **B, "kubepods/besteffort/podf": PAUSE}, EIGHT),  # its container has not started
+        ({**A, **B, "kubepods/besteffort/pode": PAUSE}, EIGHT),  # its container has ended
         ({**A, "kubepods/burstable/podb": {"main": ""}}, EIGHT),  # a cpuset of version 1 that was never set
     ],
 )
@@ -77,14 +83,14 @@ def test_exclusive_cpus(
 ) -> None:
     """CPUs are exclusive that a Guaranteed pod has apart from the shared pool, in which all other containers run."""
     tree = machine(tmp_path, containers, version, file)
-    assert numbers(read_exclusive(tree, {"a": 8000, "big": 1500})) == expected
+    assert numbers(read_exclusive(tree, {"a": 8000, "big": 1500}, {"e": {"main"}})) == expected
 
 
 def test_cgroups_without_cpusets_are_unknown(tmp_path: Path) -> None:
     tree = machine(tmp_path, A | B)
     for file in tmp_path.rglob("cpuset.cpus.effective"):
         file.unlink()
-    assert read_exclusive(tree, {}) is None
+    assert read_exclusive(tree, {}, {}) is None
 
 
 @pytest.mark.parametrize(("text", "error"), [("x-y", Malformed), (None, Unreadable)])
@@ -103,7 +109,7 @@ def test_last_known_cpus_stay_while_a_file_is_bad(text: str | None, error: type[
     else:
         file.write_text(text)
     with pytest.raises(error, match="poda/main"):
-        read_exclusive(tree, {})
+        read_exclusive(tree, {}, {})
     now = 10.0
     collected = collector.collect(Tick(10.0, ()))
     assert "poda/main" in collected.problem

@@ -10,6 +10,7 @@ CPU: Final = "cpu"  # CPU in use. [cores]
 CPU_EXCLUSIVE: Final = "cpu_exclusive"  # usage of exclusive CPUs, of the node; 0 where there are none. [cores]
 MEMORY: Final = "memory"  # memory in use without page cache. [bytes]
 MEMORY_WITH_PAGE_CACHE: Final = "memory_with_page_cache"  # memory in use with page cache. [bytes]
+MEMORY_HELD_BACK: Final = "memory_held_back"  # 1 while memory.high or swap keeps a pod's usage below its need, else 0
 CPU_THROTTLED: Final = "cpu_throttled"  # share of the quota periods in which the pod was held back. [0..1]
 
 PSI_RESOURCES: Final = ("cpu", "memory", "io")  # resources in the kernel's pressure stall information

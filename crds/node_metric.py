@@ -192,6 +192,8 @@ class PredictedPods(Part):
     """Pods counted at their request."""
     cold_names: tuple[str, ...] | None = None
     """Some of the cold ones, "namespace/name"; at most 10."""
+    held_back_names: tuple[str, ...] | None = None
+    """Some of those that memory.high or swap keeps below their need of memory; at most 10."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,13 @@ _PROC_MOUNTS: Final = ("mounts", "self/mountinfo")
 _HOT: Final = (
     "cpuacct.usage", "cpu.stat", "memory.stat", "cpuacct.stat", "memory.usage_in_bytes", "memory.current",
     "cpu.pressure", "memory.pressure", "io.pressure",
+    "memory.events", "memory.swap.current", "memory.memsw.usage_in_bytes",
 )  # fmt: skip
 _COLD: Final = (
     "cgroup.controllers", "cgroup.subtree_control", "cgroup.type", "cgroup.events", "cgroup.stat",
     "cpu.max", "cpu.weight", "cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us",
     "cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus",
-    "memory.min", "memory.low", "memory.high", "memory.max", "memory.peak", "memory.events", "memory.swap.current",
+    "memory.min", "memory.low", "memory.high", "memory.max", "memory.peak",
     "memory.limit_in_bytes", "memory.max_usage_in_bytes", "memory.use_hierarchy",
     "pids.current", "pids.peak", "pids.max",
 )  # fmt: skip

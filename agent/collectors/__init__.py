@@ -6,6 +6,7 @@ COLLECTORS: Final[dict[str, str]] = {
     "node": "agent.collectors.node:NodeCollector",
     "pod": "agent.collectors.pod:PodCollector",
     "exclusive-cpu": "agent.collectors.exclusive_cpu:ExclusiveCpuCollector",
+    "pod-held-back": "agent.collectors.pod_held_back:PodHeldBackCollector",
     "pod-pressure": "agent.collectors.pod_pressure:PodPressureCollector",
     "pressure": "agent.collectors.pressure:PressureCollector",
 }

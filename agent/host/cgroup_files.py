@@ -97,6 +97,14 @@ def memory_stat(text: str, version: int) -> MemoryStat:
     return MemoryStat(**result)
 
 
+def high_events(text: str) -> int:
+    """Return how often the cgroup, or one below it, exceeded memory.high, from memory.events.
+
+    Raises Malformed: the counter is missing, or any line is not a name and a number.
+    """
+    return _value(_pairs(text, "memory.events"), "high", "memory.events")
+
+
 def memory_bytes(text: str) -> int:
     """A single amount of memory; no limit reads as `UNLIMITED` [bytes]. Raises Malformed: it is no number."""
     text = text.strip()

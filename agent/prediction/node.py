@@ -75,6 +75,7 @@ class NodePrediction:
     readiness: Readiness
     problem: str = ""  # why the requested policy is not the one in force; empty when it is
     window_days: float = 0.0  # the window of 5-minute averages that the models in force read. [days]
+    held_back: tuple[str, ...] = ()  # pods that memory.high or swap holds back, "namespace/name", sorted
 
 
 def predict(
@@ -85,12 +86,14 @@ def predict(
     policy: Policy | PredictPolicy | None,
     present: Mapping[str, Mapping[str, float]] | None = None,
     exclusive: Collection[str] = (),
+    held_back: Collection[str] = (),
 ) -> NodePrediction:
     """The prediction for this node. It changes nothing.
 
     Of a requested policy that cannot be followed, the trainer's stays in force. `present` are averages of the last five
     minutes by resource and class, as far as they are known. [cores, bytes] `exclusive` are the uids of pods that have
-    CPUs for themselves: none of the CPU that they request is reclaimable.
+    CPUs for themselves: none of the CPU that they request is reclaimable. `held_back` are those of pods with a memory
+    usage below their need: their memory counts as that of cold pods, and at least at m * their highest usage.
     """
     chosen = policy if isinstance(policy, Policy) else in_force(policy, trainer.policy)
     here = [pod for pod in listed_once(pods) if not pod.terminal]
@@ -104,12 +107,13 @@ def predict(
             chosen,
             models,
             (present or {}).get(metric, {}),
-            exclusive if metric == CPU else (),
+            exclusive if metric == CPU else held_back,
         )
         for metric, history in trainer.histories.items()
     }
     terms = {metric: one.terms for metric, one in result.items() if one.terms is not None}
     warm = np.logical_and.reduce([result[metric].warm for metric in terms or (CPU,)])
+    observed = np.logical_and.reduce([result[metric].observed for metric in terms or (CPU,)])
     return NodePrediction(
         time=now,
         policy=chosen.policy,
@@ -119,9 +123,10 @@ def predict(
         reclaimable={metric: math.floor(term.reclaimable + _ROUNDING) for metric, term in terms.items()},
         prod_peak={metric: result[metric].prod_peak for metric in terms},
         terms=terms,
-        readiness=evaluate_readiness(trainer, here, warm, terms.keys(), chosen, models.failures),
+        readiness=evaluate_readiness(trainer, here, observed, terms.keys(), chosen, models.failures),
         problem=chosen.problem,
         window_days=chosen.window_days,
+        held_back=tuple(sorted(pod.title for pod in here if pod.uid in held_back)),
     )
 
 
@@ -199,7 +204,7 @@ class _Resource:
         policy: Policy,
         models: ModelRunner,
         present: Mapping[str, float],
-        exclusive: Collection[str],
+        marked: Collection[str],
     ) -> None:
         metric, self.unit = history.resource, UNITS[history.resource]
         self.history, self._policy, self._model, self._models = history, policy, policy.models[metric], models
@@ -209,18 +214,21 @@ class _Resource:
         self._requests = np.array([pod.requests.get(metric, 0) for pod in pods], dtype=np.float64) / self.unit
         limits = np.array([pod.limits.get(metric, 0) for pod in pods], dtype=np.float64) / self.unit
         highest = np.where(self._rows >= 0, history.moments.highest[self._rows], 0.0)
+        pinned = np.array([pod.uid in marked for pod in pods], dtype=np.bool_)
+        limited = pinned & (metric == MEMORY)
+        highest = np.where(limited, self._model.margin, 1.0) * highest
         self._floors = np.maximum(np.where(self._requests > 0.0, self._requests, limits), highest)
         self._terminating = np.array([pod.terminating for pod in pods], dtype=np.bool_)
-        self.warm: BoolArray = (self._rows >= 0) & history.warm(self._rows, policy.cold_start_seconds)
-        pinned = np.array([pod.uid in exclusive for pod in pods], dtype=np.bool_)
-        self._reclaimed = self.warm & ~pinned  # the others count at their request
+        self.observed: BoolArray = (self._rows >= 0) & history.warm(self._rows, policy.cold_start_seconds)
+        self.warm: BoolArray = self.observed & ~limited
+        self._reclaimed = self.observed & (limited | ~pinned)  # the others count at their request
         self.means = self._means()
         self.peaks = self._peaks(node.capacity[metric] / self.unit, present) if metric in node.capacity else {}
         self.terms: ReclaimableTerms | None = None
         self.prod_peak = 0
         if metric in node.allocatable and SYS in self.peaks:
             allocatable = node.allocatable[metric] / self.unit
-            estimate = self._own_estimate(allocatable, self.warm, present)
+            estimate = self._own_estimate(allocatable, self.observed, present)
             self.terms = self._terms(node, self._own_estimate(allocatable, self._reclaimed, present))
             peak = self.peaks[PROD] + self.peaks[SYS] if estimate is None else max(estimate.peak, self.peaks[PROD])
             capacity = node.capacity[metric]
@@ -293,7 +301,7 @@ class _Resource:
         metric, prod, warm = self.history.resource, self._members(PROD), self._reclaimed
         allocatable, capacity, peak = node.allocatable[metric], node.capacity[metric], self.peaks[PROD]
         if bool((prod & self.warm & ~warm).any()):
-            peak = max(peak, self._peak(PROD, warm, capacity / self.unit))
+            peak = max(peak, self._peak(PROD, warm & self.warm, capacity / self.unit))
         result = reclaimable_terms(
             # Whole amounts, so that the reported terms add up.
             allocatable=allocatable,
@@ -306,7 +314,9 @@ class _Resource:
         )
         if own is None:
             return result
-        return replace(result, reclaimable=min(own.reclaimable * self.unit, float(allocatable)), by_model=True)
+        held_back = bool((prod & self.observed & ~self.warm).any())
+        most = result.reclaimable if held_back else float(allocatable)  # the model's own rule knows no such pods
+        return replace(result, reclaimable=min(own.reclaimable * self.unit, most), by_model=True)
 
 
 def _numbers(row: int, name: str, found: Mapping[str, _Resource]) -> ClassNumbers:

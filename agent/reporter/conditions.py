@@ -31,6 +31,7 @@ class CollectionStatus:
     cgroups_seen: str = ""  # the upper levels of the tree of cgroups, if it has no cgroup of any pod; else empty
     problems: Sequence[str] = ()
     """Sentences about what else is wrong: the spec, the cluster's definition, a list of pods that is not current."""
+    held_back: Sequence[str] = ()  # pods with a memory usage below their need
 
 
 class ConditionState(NamedTuple):
@@ -124,6 +125,12 @@ def _problems(
         )
         yield ConditionState(ok=False, reason="PodCgroupsNotFound", message=message)
     yield from _pods(now, usages, present, missing)
+    if names := collection.held_back:
+        message = (
+            f"Memory usage of {len(names)} pods is below their need, because they exceed memory.high or are in swap: "
+            f"{_some(names)}. They count at their request or highest usage. Raise their memory limits."
+        )
+        yield ConditionState(ok=True, reason="MemoryHeldBack", message=message)
     details = " ".join(f"{step} fails: {why}." for step, why in sorted(failing.items()) if step not in STORE_STEPS)
     if details:
         yield ConditionState(ok=True, reason="StepFailing", message=details)

@@ -100,7 +100,10 @@ def fast_status(
                 _class(name, usages.classes.get(name, {}), prediction.classes.get(name, _NOTHING)) for name in CLASSES
             ),
             pods=PredictedPods(
-                warm=prediction.warm, cold=len(prediction.cold), cold_names=prediction.cold[:MOST_COLD_NAMES]
+                warm=prediction.warm,
+                cold=len(prediction.cold),
+                cold_names=prediction.cold[:MOST_COLD_NAMES],
+                held_back_names=prediction.held_back[:MOST_COLD_NAMES] or None,
             ),
             reclaimable=_bounds({name: terms for name, terms in prediction.terms.items() if not terms.by_model}),
             summary=summary(usages, prediction),

@@ -7,9 +7,11 @@ from typing import Any, Final
 import numpy as np
 
 from agent.reporter.usage import UsageStore
-from agent.samples import CPU_THROTTLED, NODE, PSI_KINDS, PSI_RESOURCES, SOME, psi
+from agent.samples import CPU_THROTTLED, MEMORY_HELD_BACK, NODE, PSI_KINDS, PSI_RESOURCES, SOME, psi
 
 MOST_PODS: Final = 10  # A report lists at most so many pods, those that waited most
+HELD_BACK_SECONDS: Final = 300.0
+"""A pod is held back for so long after the last reading that shows it, as long as an average of the models. [s]"""
 LEAST: Final = 0.05  # A pod that waited for less than this share of the time is not reported
 
 
@@ -42,6 +44,12 @@ def measure_pressure(now: float, store: UsageStore, uids: Collection[str], windo
         pods={resource: of_pods(psi(resource, SOME)) for resource in PSI_RESOURCES},
         throttled=of_pods(CPU_THROTTLED),
     )
+
+
+def held_back(now: float, store: UsageStore) -> frozenset[str]:
+    """Return the uids of pods that memory.high or swap held back lately."""
+    states = store.windows(MEMORY_HELD_BACK, now - HELD_BACK_SECONDS, now)
+    return frozenset(uid for uid, series in states.items() if series.values.any())
 
 
 def extensions(pressure: Pressure) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from agent.prediction.reclaimable import PRESENT_SECONDS
 from agent.report_metrics import show_accuracy, show_pressure, show_report, show_training
 from agent.reporter.conditions import CollectionStatus, conditions
 from agent.reporter.node_metric import build_status, fast_status
-from agent.reporter.pressure import extensions, measure_pressure
+from agent.reporter.pressure import extensions, held_back, measure_pressure
 from agent.reporter.spec import SpecInForce
 from agent.reporter.usage import Usages, measure, present
 from agent.sources.pod import PodSource
@@ -103,7 +103,8 @@ class ReportBuilder:
         training, pods, policy = self._pipeline.training, self._pods.pods(), self.accept(spec)
         used = present(now, self._pipeline.store, self._class_of, PRESENT_SECONDS)
         exclusive = self._exclusive.pods
-        result = predict(now, training.trainer, pods, self._node.resources, policy, used, exclusive)
+        limited = held_back(now, self._pipeline.store)
+        result = predict(now, training.trainer, pods, self._node.resources, policy, used, exclusive, limited)
         if training.accuracy.observe(training.trainer, pods, result):
             show_accuracy(self._metrics, training.accuracy)
         return result
@@ -203,5 +204,6 @@ class ReportBuilder:
         if spec.generation is not None and spec.spec.predict_policy is None and requested_before:
             stated.append(_LOST)
         levels = self._cgroups.upper_levels if self._cgroups and not self._cgroups.latest else ""
-        collection = CollectionStatus(self._pipeline.failing, self._pipeline.missing, unknown, levels, stated)
+        failing, missing = self._pipeline.failing, self._pipeline.missing
+        collection = CollectionStatus(failing, missing, unknown, levels, stated, prediction.held_back)
         return conditions(now, usages, prediction.readiness, present, collection, previous, spec.generation)

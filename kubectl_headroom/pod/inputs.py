@@ -181,6 +181,12 @@ class PodSnapshot:
         return History.WARM if everybody_is_named and self.used != Amount() else History.UNKNOWN
 
     @property
+    def held_back(self) -> bool:
+        """Return whether its node reports that memory.high or swap keeps its memory usage below its need."""
+        pods = self.node.prediction.get("pods") if self.node is not None else None
+        return isinstance(pods, Mapping) and self.key in (pods.get("heldBackNames") or ())
+
+    @property
     def cold_start_seconds(self) -> int:
         """Return how long a pod must be watched on its node before its history counts. [s]"""
         policy = self.node.strategy.strategy.node_predict_policy if self.node is not None else None

@@ -156,7 +156,12 @@ def _use(seen: PodSnapshot) -> Iterator[str]:
     else:
         when = ""
     yield f"It uses {' and '.join(parts)} that it requests{when}."
-    if seen.history is History.COLD:
+    if seen.held_back:
+        yield (
+            "It exceeds memory.high or is in swap, so its memory usage is below its need. "
+            "Its memory counts at its request or highest usage, and nothing of that is reclaimed."
+        )
+    elif seen.history is History.COLD:
         started = f"; it started {amounts.age(seen.age_seconds)} ago" if seen.age_seconds is not None else ""
         yield (
             f"It is cold: until it has been watched for {amounts.age(seen.cold_start_seconds)} "

@@ -174,13 +174,22 @@ def test_missing_report_has_a_reason() -> None:
     assert any("no NodeMetric report yet" in note for note in findings(explained("web-3")))
 
 
-@pytest.mark.parametrize("malformed", [{"policy": "x"}, {"pods": {"coldNames": [5]}}, 7, [{"policy": []}]])
+@pytest.mark.parametrize(
+    "malformed", [{"policy": "x"}, {"pods": {"coldNames": [5]}}, {"pods": {"heldBackNames": [5]}}, 7, [{"policy": []}]]
+)
 def test_malformed_prediction_is_named(malformed: object) -> None:
     """A malformed foreign prediction is one sentence among the findings."""
     metric = named("nodeMetrics", "web-1")
     metric["status"]["prediction"] = malformed
     explanation = explained("web-1", node_metric=metric)
     assert any("NodeMetric web-1 cannot be read: status.prediction" in line for line in text(explanation).splitlines())
+
+
+def test_held_back_pods_are_named() -> None:
+    """The row of the history names pods with a memory usage below their need."""
+    metric = named("nodeMetrics", "web-1")
+    metric["status"]["prediction"]["pods"] = {"warm": 2, "cold": 1, "coldNames": ["a/b"], "heldBackNames": ["a/b"]}
+    assert "held back by memory.high or swap: a/b" in text(explained("web-1", node_metric=metric))
 
 
 def test_formula_with_numbers() -> None:

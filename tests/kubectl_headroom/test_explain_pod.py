@@ -11,6 +11,7 @@ from crds.names import MID_CPU, MID_MEMORY
 from kubectl_headroom import live
 from kubectl_headroom.errors import CommandError
 from kubectl_headroom.pod.inputs import History, PodSnapshot, State
+from kubectl_headroom.pod.text import _use
 from tests.kubectl_headroom import recording
 from tests.kubectl_headroom.quota_site import GPU, cluster, explain_pod, gpus, machine, put, quota, story
 from tests.scheduler_plugins.objects import NOW, Json, at, pod
@@ -271,6 +272,22 @@ def test_history_as_far_as_requested() -> None:
     assert history(warm=1, cold=1, coldNames=["shop/search"]) is History.COLD
     assert history(warm=1, cold=1, coldNames=["shop/cart"]) is History.WARM
     assert history(warm=1, cold=11, coldNames=["shop/cart"]) is History.UNKNOWN
+
+
+def test_held_back_pod_has_a_reason() -> None:
+    """A pod with memory held back is not called cold: its history is long enough."""
+    metric = recording.named("nodeMetrics", "web-1")
+    metric["status"]["prediction"]["pods"] = {"warm": 1, "cold": 1, "coldNames": ["shop/search"]}
+    metric["status"]["podsMetric"] = [{"namespace": "shop", "name": "search", "podUsage": {"resources": {"cpu": "1"}}}]
+
+    def sentences() -> str:
+        node = recording.explained("web-1", node_metric=metric)
+        return " ".join(_use(PodSnapshot(recording.named("pods", "search"), recording.NOW, node)))
+
+    assert "It is cold" in sentences()
+    metric["status"]["prediction"]["pods"]["heldBackNames"] = ["shop/search"]
+    assert "exceeds memory.high or is in swap" in sentences()
+    assert "It is cold" not in sentences()
 
 
 def test_mid_amounts() -> None:

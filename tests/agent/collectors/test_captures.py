@@ -17,6 +17,7 @@ from agent.samples import (
     ENDED,
     INPUT_MISSING,
     MEMORY,
+    MEMORY_HELD_BACK,
     MEMORY_WITH_PAGE_CACHE,
     NO_CGROUP,
     NODE,
@@ -241,6 +242,66 @@ def test_pod_pressure_agrees_with_capture(kind: str, recorded: Make) -> None:
     assert measured == pytest.approx((_stalled(machine, "b2") - before) / 1e6 / (machine.now - began))
     assert 0 < measured < 1
     assert {entity for values in observed for entity in values} == {machine.uid(name) for name in (*PODS, "b4", "e2")}
+
+
+def _held_back(collectors: dict[str, Collector], machine: RecordedMachine, *pods: PodRef) -> dict[str, float]:
+    """The states of all pods, each of which is read once in ten ticks."""
+    states: dict[str, float] = {}
+    for _ in range(10):
+        states |= _values(_collect(collectors, machine, *pods), MEMORY_HELD_BACK)
+    return states
+
+
+@pytest.mark.parametrize("kind", WITH_MEMORY)
+def test_swapped_pod_is_held_back(kind: str, recorded: Make) -> None:
+    """A pod with memory in swap is held back, in both versions; a few pages that an old shortage left are not."""
+    machine = recorded(kind)
+    collectors = resolve(["pod", "pod-held-back"], machine.machine())
+    root = machine.machine().cgroups.layout.memory
+    assert root is not None
+    uid = machine.uid("b2")
+    for swap, state in ((0, 0.0), (8 << 10, 0.0), (64 << 20, 1.0), (0, 0.0)):
+        folder = root.root / machine.pod_path("b2").lstrip("/")
+        if root.version == 1:
+            used = int((folder / "memory.usage_in_bytes").read_text())
+            (folder / "memory.memsw.usage_in_bytes").write_text(f"{used + swap}\n")
+        else:
+            (folder / "memory.swap.current").write_text(f"{swap}\n")
+        assert _held_back(collectors, machine)[uid] == state
+
+
+@pytest.mark.parametrize("kind", ["v2-cgroupfs", "v2-systemd"])
+def test_throttled_memory_is_held_back(kind: str, recorded: Make) -> None:
+    """A pod is held back while the kernel counts `high` events of it, and not because it counted some before."""
+    machine = recorded(kind)
+    collectors = resolve(["pod", "pod-held-back"], machine.machine())
+    uid = machine.uid("b2")
+    file = machine.live / "sys/fs/cgroup" / machine.pod_path("b2").lstrip("/") / "memory.events"
+    for high, state in ((7, 0.0), (7, 0.0), (9, 1.0), (12, 1.0), (12, 0.0), (3, 0.0)):
+        file.write_text(f"low 0\nhigh {high}\nmax 0\noom 0\noom_kill 0\noom_group_kill 0\n")
+        assert _held_back(collectors, machine)[uid] == state
+    assert uid not in _held_back(collectors, machine, _pod(uid, uid, terminal=True))
+    file.write_text("low 0\n")
+    missing = [
+        gap for _ in range(10) for gap in _collect(collectors, machine).missing if gap.metric == MEMORY_HELD_BACK
+    ]
+    assert missing == [Missing(MEMORY_HELD_BACK, uid, Gap.MALFORMED)]
+
+
+def test_nothing_about_reclaim_is_no_data(recorded: Make) -> None:
+    """A kernel without the memory controller, without swap accounting and events, has no such series and no gaps."""
+    machine = recorded("v2-cgroupfs-nomem")
+    with pytest.raises(NoData, match="no memory controller"):
+        _collect(resolve(["pod-held-back"], machine.machine()), machine)
+    machine = recorded("v1-cgroupfs")
+    for file in (machine.live / "sys/fs/cgroup").rglob("memory.memsw.usage_in_bytes"):
+        file.unlink()
+    collectors = resolve(["pod", "pod-held-back"], machine.machine())
+    _collect(collectors, machine)
+    machine.now += 1
+    results = [_collect(collectors, machine) for _ in range(10)]
+    assert all(gap.metric != MEMORY_HELD_BACK for result in results for gap in result.missing)
+    assert all(_values(result, MEMORY_HELD_BACK) == {} for result in results)
 
 
 @pytest.mark.parametrize("kind", ["v1-cgroupfs", "v1vm-systemd"])

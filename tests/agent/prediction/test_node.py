@@ -60,6 +60,38 @@ def test_no_exclusive_cpu_is_reclaimable(policy: PredictPolicy) -> None:
     assert (pinned.prod_peak, pinned.classes, pinned.cold) == (shared.prod_peak, shared.classes, shared.cold)
 
 
+def test_held_back_pod_keeps_its_peak() -> None:
+    """A pod that memory.high or swap limits counts in memory at its request or highest usage; its CPU is predicted."""
+    pods = [A, pod("b", 4000, 4 * GIB)]
+    for model in ("diversity", "nsigma-v2", "recent-max", "percentile", "borg-default"):
+        policy = replace(SHORT, model=model, parameters={}, safety_margin_percent=20)
+        node = used({"a": 3.0, "b": 1.0}, *pods)
+        before = predicted(node, *pods, policy=policy)
+        node.rounds(2880, {"a": 0.5, "b": 1.0}, pods)
+        free = predicted(node, *pods, policy=policy)
+        result = predict(node.now, node.trainer, pods, FACTS, policy, held_back=["a", "gone"])
+        assert result.classes["prod"].peak[MEMORY] >= max(before.classes["prod"].peak[MEMORY], 4 * GIB)
+        assert result.classes["prod"].peak[CPU] == free.classes["prod"].peak[CPU]
+        assert result.reclaimable[MEMORY] <= min(before.reclaimable[MEMORY], free.reclaimable[MEMORY])
+        assert result.reclaimable[CPU] == free.reclaimable[CPU]
+        assert (result.held_back, result.cold, result.warm) == (("shop/a",), ("shop/a",), 1)
+        assert free.held_back == ()
+        assert (result.readiness.reason, result.readiness.ready) == ("Ready", True)
+
+
+@pytest.mark.parametrize("model", ["diversity", "percentile", "recent-max"])
+@pytest.mark.parametrize("ratio", [10, 100])
+def test_held_back_never_publishes_more(model: str, ratio: int) -> None:
+    """Whatever its request, a pod that is held back leaves at most as much to reclaim."""
+    pods = [pod("a", 1000, GIB), pod("b", 4000, 12 * GIB), pod("c", 500, GIB)]
+    node = used({"a": 2.0, "b": 10.0, "c": 0.2}, *pods)
+    policy = replace(SHORT, model=model, parameters={}, reclaim_ratio_percent=ratio)
+    free = predicted(node, *pods, policy=policy).reclaimable
+    for names in (["a"], ["b"], ["c"], ["a", "b"], ["a", "b", "c"]):
+        result = predict(node.now, node.trainer, pods, FACTS, policy, held_back=names).reclaimable
+        assert result[MEMORY] <= free[MEMORY], names
+
+
 def test_every_class_has_a_peak_and_prod_alone_is_reclaimable() -> None:
     pods = [A, pod("m", 2000, band=PriorityBand.MID), pod("b", 1000, band=PriorityBand.BATCH)]
     result = predicted(used({"a": 1.0, "m": 0.5, "b": 0.2}, *pods, system=0.2), *pods)

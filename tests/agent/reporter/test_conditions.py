@@ -51,6 +51,15 @@ def test_whole_messages() -> None:
     assert collecting(collection=failing) == ("True", "StepFailing", message)
 
 
+def test_held_back_pods_are_named() -> None:
+    """Ten of the pods with a usage below their need are named; they are measured, so the node is."""
+    names = [f"shop/p{number:02}" for number in range(12)]
+    status, reason, message = collecting(collection=CollectionStatus(held_back=names))
+    assert (status, reason) == ("True", "MemoryHeldBack")
+    assert "Memory usage of 12 pods" in message
+    assert "shop/p08, shop/p09 …" in message
+
+
 UNLISTED = "1 pods have a cgroup and are not listed on this node (uid ghost): "
 WITH_GHOSTS = {**ALL, "ghost": BOTH, "new": BOTH}
 TWELVE = [pod(f"p{number:02}") for number in range(12)]

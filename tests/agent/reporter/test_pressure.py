@@ -5,8 +5,8 @@ import pytest
 from agent.metrics import Metrics
 from agent.report_metrics import show_pressure
 from agent.reporter.node_metric import pod_metric
-from agent.reporter.pressure import LEAST, MOST_PODS, Pressure, extensions, measure_pressure
-from agent.samples import CPU, CPU_THROTTLED, MEMORY, NODE
+from agent.reporter.pressure import LEAST, MOST_PODS, Pressure, extensions, held_back, measure_pressure
+from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_HELD_BACK, NODE
 from crds.codec import to_json
 from tests.agent.made import GIB, START, MadeStore, pod
 
@@ -30,6 +30,17 @@ def test_means_of_the_window_exclude_gaps_and_ended_pods() -> None:
     assert result.throttled == pytest.approx({"a": 0.424, "m": 0.01})
     assert result.pods["cpu"] == pytest.approx({"a": 0.31, "b": 0.08, "m": 0.02})
     assert result.pods["io"] == {}
+
+
+def test_held_back_pods_of_the_last_minutes() -> None:
+    """A pod is held back for five minutes after the last reading that shows it."""
+    store = MadeStore()
+    for uid, states in (("now", [0.0, 1.0]), ("never", [0.0, 0.0]), ("before", [1.0, 0.0])):
+        store.put(MEMORY_HELD_BACK, uid, START, [states[0]] * 10 + [states[1]] * 290)
+    assert held_back(START + 300.0, store) == {"now", "before"}
+    assert held_back(START + 309.5, store) == {"now", "before"}
+    assert held_back(START + 310.0, store) == {"now"}
+    assert held_back(START + 601.0, store) == set()
 
 
 def test_report_has_percentages_of_pods_that_waited() -> None:

@@ -60,6 +60,23 @@ def unmeasured(folder: Path, policy: PredictPolicy | None = None) -> Iterator[tu
     pipeline.close(START)
 
 
+def test_held_back_pod_is_reported(machine: RecordedMachine, tmp_path: Path) -> None:
+    """A pod that the kernel keeps below its need is named in the report, and counts at its highest usage."""
+    name = machine.pod_path("b2").lstrip("/")
+    reports, pipeline, _ = recorded_reports(machine, tmp_path, collectors=("node", "pod", "pod-held-back"))
+    before = reports.full(START + machine.now, DEFAULT).status
+    assert "heldBackNames" not in before["prediction"]["pods"]
+    (machine.live / "sys/fs/cgroup" / name / "memory.swap.current").write_text("268435456")
+    for second in range(1, 11):
+        pipeline.run_once(START + machine.now + second)
+    status = reports.full(START + machine.now + 10.0, DEFAULT).status
+    pipeline.close(START)
+    assert status["prediction"]["pods"]["heldBackNames"] == [machine.uid("b2")]
+    (collecting,) = [item for item in status["conditions"] if item["type"] == "Collecting"]
+    assert (collecting["status"], collecting["reason"]) == ("True", "MemoryHeldBack")
+    assert machine.uid("b2") in collecting["message"]
+
+
 def milli(text: str) -> int:
     return int(text.removesuffix("m")) if text.endswith("m") else 1000 * int(text)
 

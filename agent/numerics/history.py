@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from agent.numerics.arrays import FloatArray, IntArray, RowTables
 from agent.numerics.histogram import CPU_BUCKETS, MEMORY_BUCKETS, Buckets, HistogramBank
+from agent.numerics.maxima import DailyMaxima
 from agent.numerics.moments import MomentsBank
 from agent.numerics.packing import CheckpointError, pack, unpack
 from agent.numerics.peaks import PeakWindows
@@ -35,7 +36,8 @@ class ResourceHistory(RowTables):
         self.histograms = HistogramBank(buckets, half_life_seconds)
         self.moments = MomentsBank(half_life_seconds)
         self.windows = PeakWindows()
-        self._banks: tuple[RowTables, ...] = (self.histograms, self.moments, self.windows)
+        self.maxima = DailyMaxima()
+        self._banks: tuple[RowTables, ...] = (self.histograms, self.moments, self.windows, self.maxima)
         self.observed: FloatArray = np.zeros(0)
         self.last: FloatArray = np.full(0, -np.inf)
 
@@ -74,6 +76,17 @@ class ResourceHistory(RowTables):
         self.histograms.add(rows, values, self.observed[rows])
         self.moments.add(rows, values, elapsed)
 
+    def raise_highest(self, rows: IntArray, values: FloatArray, now: float) -> None:
+        """Raise the highest value of each of the rows to its highest single sample; no other statistic has it.
+
+        Args:
+            rows: shape (N,), each row at most once.
+            values: shape (N,), finite.
+            now: when. [seconds since 1970]
+        """
+        self.moments.highest[rows] = np.maximum(self.moments.highest[rows], values)
+        self.maxima.add(rows, values, now)
+
     def warm(self, rows: IntArray, period_seconds: float) -> npt.NDArray[np.bool_]:
         """Return whether each row's evidence covers the period: observed span, and samples enough to know a spread."""
         enough = self.moments.effective_samples(rows) >= MINIMUM_EFFECTIVE_SAMPLES
@@ -84,7 +97,7 @@ class ResourceHistory(RowTables):
         facts = {"half_life_seconds": self.moments.half_life_seconds, "rows": len(rows)}
         arrays = {name: array[rows] for name, array in self._arrays().items()}
         return pack(
-            {**facts, "slot": self.windows.slot, "slots": self.windows.slots},
+            {**facts, "slot": self.windows.slot, "slots": self.windows.slots, "days": self.maxima.days.tolist()},
             {"bucket_starts": self.histograms.buckets.starts, **arrays},
         )
 
@@ -105,6 +118,7 @@ class ResourceHistory(RowTables):
             raise CheckpointError("the checkpoint's histograms have other buckets")
         self.windows.resize(int(facts["slots"]))
         self.windows.slot = int(facts["slot"])
+        self.maxima.days[:] = facts["days"]
         for name, array in self._arrays().items():
             array[rows] = arrays[name]
 
@@ -113,6 +127,7 @@ class ResourceHistory(RowTables):
         return {
             "window_sums": self.windows.sums,
             "window_seen": self.windows.seen,
+            "daily_maxima": self.maxima.highest,
             "observed": self.observed,
             "last": self.last,
             **{f"histogram_{name}": getattr(self.histograms, name) for name in self.histograms.FILLS},

@@ -31,7 +31,7 @@ _SHOWN: Final = 80  # of a value in a message
 
 
 class Windows(Protocol):
-    """The 5-minute averages of some pods in a window, all in the history's unit.
+    """The 5-minute averages of some pods in a window, all in the history's unit; of memory also their highest samples.
 
     Where the window has less than half of a pod's expected samples (half of its history, or of the window, if that is
     shorter), the pod was away or is younger than five minutes: its highest sample then replaces its averages.
@@ -39,7 +39,7 @@ class Windows(Protocol):
 
     @property
     def highest(self) -> FloatArray:
-        """Each pod's own highest average, shape (N, P)."""
+        """Each pod's own highest average, or sample of memory, shape (N, P)."""
 
     @property
     def evidence_seconds(self) -> FloatArray:
@@ -180,6 +180,8 @@ class ClassView:
         observed = np.minimum(self.history.observed[self.pods], seconds)
         sparse = is_sparse(covered, observed)
         peaks = np.fmax.reduce(averages, axis=1, initial=np.nan).astype(np.float64)
+        if seconds >= DAY_SECONDS:  # the highest samples are known by days
+            peaks = np.fmax(peaks, self.history.maxima.recent(self.pods, windows.slot * SLOT_SECONDS, seconds))
         highest = np.where(sparse, np.fmax(self.history.moments.highest[self.pods], peaks), peaks)
         return PodWindows(averages, highest[np.newaxis], sparse, np.minimum(covered, observed)[np.newaxis])
 

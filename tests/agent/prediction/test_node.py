@@ -60,6 +60,27 @@ def test_no_exclusive_cpu_is_reclaimable(policy: PredictPolicy) -> None:
     assert (pinned.prod_peak, pinned.classes, pinned.cold) == (shared.prod_peak, shared.classes, shared.cold)
 
 
+def test_seconds_of_high_memory_count() -> None:
+    """A peak of 3 s counts with a cold pod, and in the sum of the pods' own highest; not in coincident usage."""
+    node = used({"a": 1.0}, A)
+    node.store.put(CPU, "a", node.now, [1.0] * 30)
+    node.store.put(MEMORY, "a", node.now, [GIB] * 27 + [8 * GIB] * 3)
+    for entity in (NODE, SYS):
+        for metric in (CPU, MEMORY):
+            node.store.put(metric, entity, node.now, [0.0] * 30)
+    node.now += 30.0
+    node.trainer.train(node.now, node.store, [A])
+    cold = replace(SHORT, cold_start_period_seconds=86400)
+    assert predicted(node, A, policy=cold).classes["prod"].peak[MEMORY] == 8 * GIB
+    for model, most in (("sum-max", 8.0), ("diversity", 8.0), ("recent-max", 1.2)):
+        policy = replace(SHORT, model=model, parameters={}, safety_margin_percent=0)
+        peak = predicted(node, A, policy=policy).classes["prod"].peak
+        assert peak[MEMORY] / GIB == pytest.approx(most, rel=0.2)
+        assert peak[CPU] == 1000
+    short = replace(SHORT, model="sum-max", parameters={"windowDays": 0.5}, safety_margin_percent=0)
+    assert predicted(node, A, policy=short).classes["prod"].peak[MEMORY] < 2 * GIB  # known by days
+
+
 def test_held_back_pod_keeps_its_peak() -> None:
     """A pod that memory.high or swap limits counts in memory at its request or highest usage; its CPU is predicted."""
     pods = [A, pod("b", 4000, 4 * GIB)]

@@ -30,6 +30,38 @@ def test_thirty_raw_seconds_become_one_sample_their_27th() -> None:
     assert node.cores(NODE, "counts") == 1.0
 
 
+def test_seconds_of_high_memory_raise_the_highest_value() -> None:
+    """3 s in 30 raise the pod's highest memory and nothing else; CPU, and the derived system, keep the 27th sample."""
+    burst = [1.0] * 27 + [3.0] * 3
+    quiet, node = machine(), machine()
+    for trained, values in ((quiet, [1.0] * 30), (node, burst)):
+        for entity in ("a", SYS, NODE):
+            trained.store.put(CPU, entity, START, values)
+            trained.store.put(MEMORY, entity, START, [GIB * value for value in values])
+        trained.trainer.train(START + 30.0, trained.store, [pod("a")])
+    row = node.trainer.row("a")
+    memory, expected = node.trainer.histories[MEMORY], quiet.trainer.histories[MEMORY]
+    assert memory.moments.highest[row] == 3 * GIB
+    assert np.nanmax(memory.maxima.highest[row]) == 3 * GIB
+    assert memory.moments.highest[node.trainer.row(SYS)] == GIB
+    assert memory.moments.means[row] == expected.moments.means[row]
+    ends = [history.histograms.percentiles(np.array([row], dtype=np.intp), 1.0) for history in (memory, expected)]
+    assert ends[0] == ends[1]
+    assert node.cores("a", "highest") == 1.0
+
+
+def test_highest_samples_survive_a_restart_and_are_inherited() -> None:
+    node = machine()
+    node.rounds(1, {"a": 1.0}, [pod("a", workload="w")])
+    node.store.put(MEMORY, "a", node.now, [GIB] * 29 + [5 * GIB])
+    node.trainer.train(node.now + 30.0, node.store, [pod("a", workload="w")])
+    again = Trainer()
+    again.restore(node.trainer.checkpoints())
+    again.update_pods(node.now + 31.0, [pod("a", workload="w"), pod("b", workload="w")])
+    rows = np.array([again.row("a"), again.row("b")], dtype=np.intp)
+    assert again.histories[MEMORY].maxima.recent(rows, node.now, 86400.0).tolist() == [5 * GIB] * 2
+
+
 def test_classes_are_sums_of_ticks() -> None:
     """Pods that alternate give the class the p90 of their sum, not the sum of their p90s; no band counts as Prod."""
     node, pods = machine(), [pod("a"), pod("b", band=PriorityBand.NONE)]

@@ -7,7 +7,7 @@ from typing import Any, Final
 from headroom import kube
 from headroom.cluster.pod import is_terminal
 from headroom.cluster.typed_pod import typed_pod
-from kubectl_headroom import live, table
+from kubectl_headroom import live, table, tenant
 from kubectl_headroom import output as outputs
 from kubectl_headroom.errors import CommandError
 from kubectl_headroom.explain import command as explain_node
@@ -20,6 +20,7 @@ from kubectl_headroom.simulate import profile as profiles
 from kubectl_headroom.simulate.command import read_watched
 from kubectl_headroom.simulate.pod_file import GivenPod
 from kubectl_headroom.simulate.simulation import Simulation, World, simulate, without_readings
+from kubectl_headroom.tenant import ALL_PODS, Denied
 from manager.api import Explanation as NodeExplanation
 from manager.api import ObservedNode, explain
 from scheduler_plugins.api import LIVE_PODS
@@ -96,17 +97,23 @@ async def read(
         return PodSnapshot(result, now)
     chosen = place.chosen or await profiles.of_cluster(api, place.headroom_namespace, place.scheduler_name)
     gathered = _Gathered(result, World.empty(chosen.profile, now), QuotaSnapshot.empty(chosen, now))
-    notes = await gathered.read(api)
+    notes, denied = await gathered.read(api), gathered.denied
     node = await _node(api, gathered, place.headroom_namespace, config_name, now)
-    quota = gathered.quota()
-    simulation = gathered.simulation()
+    quota = None if denied else gathered.quota()
+    simulation = None if "Nodes" in denied or "NodeMetrics" in denied else gathered.simulation()
+    if denied:
+        notes.append(denied.note("what depends on them is left out, and estimates of other pods are missing"))
+    own_quotas = tuple(tenant.quota_sentences(await tenant.quotas(api, namespace))) if denied else ()
+    mid_nodes = None if "Nodes" in denied else gathered.mid_nodes
     blind = without_readings(chosen.profile)
     texts = [f"{plugin} reads a metrics provider, which is not polled here." for plugin in blind]
     texts += gathered.quotas.notes
     if quota is not None and quota.quota is not None and not quota.pod.node:
         texts.append(_NOT_SEEN)
     return PodSnapshot(
-        result, now, node, quota, gathered.quotas, simulation, chosen, gathered.mid_nodes, (*notes, *texts)
+        *(result, now, node, quota, gathered.quotas, simulation, chosen, mid_nodes, (*notes, *texts)),
+        denied=tuple(denied.kinds),
+        own_quotas=own_quotas,
     )
 
 
@@ -128,19 +135,25 @@ class _Gathered:
         self.metric: Json | None = None
         self.beside: list[Json] = []
         self.mid_nodes = MidNodes()
+        self.denied = Denied()
 
     async def read(self, api: kube.ApiServer) -> list[str]:
         """Read it, each list once; return a sentence for each unknown kind."""
         sources = [
-            _if_known(api, source.path, partial(self.quotas.take, source.kind.removesuffix("s"), source.put))
+            self.denied.unless(
+                source.kind,
+                _if_known(api, source.path, partial(self.quotas.take, source.kind.removesuffix("s"), source.put)),
+                None,
+            )
             for source in self.quotas.cluster.sources()
         ]
+        pods = api.list(kube.paths.PODS, {"fieldSelector": LIVE_PODS}, self._put_pod)
         # Each object becomes numbers as its page arrives: the JSON of 150,000 pods does not fit into memory.
         absent, *_ = await live.together(
-            read_watched(api, self.world),
-            api.list(kube.paths.NODES, keep=self._put_node),
-            live.node_metrics(api, self._put_metric),
-            api.list(kube.paths.PODS, {"fieldSelector": LIVE_PODS}, self._put_pod),
+            read_watched(api, self.world, self.denied),
+            self.denied.unless("Nodes", api.list(kube.paths.NODES, keep=self._put_node), ([], "")),
+            self.denied.unless("NodeMetrics", live.node_metrics(api, self._put_metric), []),
+            self.denied.unless(ALL_PODS, pods, ([], "")),
             *sources,
         )
         return list(absent)

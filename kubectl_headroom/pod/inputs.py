@@ -85,6 +85,8 @@ class PodSnapshot:
     chosen: SelectedProfile | None = None  # the profile of these plugins
     mid_nodes: MidNodes | None = None  # which nodes have Mid resources; None of a pod that has ended
     notes: tuple[str, ...] = field(default=())  # what could not be read
+    denied: tuple[str, ...] = ()  # the kinds that the login may not read
+    own_quotas: tuple[str, ...] = ()  # a sentence about each resource of the namespace's quotas, where some are denied
 
     @property
     def key(self) -> str:

@@ -62,6 +62,7 @@ def sentences(seen: PodSnapshot) -> Iterator[str]:
         yield from _node(seen)
     if seen.quota is not None:
         yield from quota_text.sentences(seen.quota)
+    yield from seen.own_quotas
     yield from _plugins(seen)
     yield from _next(seen)
 
@@ -142,6 +143,8 @@ def _scheduler(seen: PodSnapshot) -> Iterator[str]:
 
 def _use(seen: PodSnapshot) -> Iterator[str]:
     used, requested = seen.used, seen.requested
+    if used == Amount() and {"Nodes", "NodeMetrics"} & set(seen.denied):
+        return
     if used == Amount():
         report = seen.node.report if seen.node is not None else None
         why = "its node has not reported" if report is None or report.pods is None else "the last report lacks it"
@@ -174,7 +177,8 @@ def _use(seen: PodSnapshot) -> Iterator[str]:
 def _node(seen: PodSnapshot) -> Iterator[str]:
     node = seen.node
     if node is None:
-        yield f"Its node {seen.node_name} is gone."
+        if "Nodes" not in seen.denied:
+            yield f"Its node {seen.node_name} is gone."
         return
     if not seen.is_mid:
         return

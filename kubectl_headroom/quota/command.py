@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from headroom import kube
-from kubectl_headroom import live, table
+from kubectl_headroom import live, table, tenant
 from kubectl_headroom import output as outputs
 from kubectl_headroom.errors import FAILED, CommandError
 from kubectl_headroom.quota import show
@@ -39,7 +39,13 @@ async def quotas(
     Raises:
         CommandError: there is no quota to show.
     """
-    snapshot = await read(api, place, clock)
+    try:
+        snapshot = await read(api, place, clock)
+    except kube.ApiError as error:
+        if error.status != tenant.FORBIDDEN:
+            raise
+        await _own_quotas(api, live.namespace_of(api, namespace), output, error)
+        return
     result, total = all_shares(snapshot.cluster)
     shown = [share for share in result if namespace is None or share.quota.namespace == namespace]
     if not outputs.is_for_people(output):
@@ -49,6 +55,19 @@ async def quotas(
     else:
         table.write(show.COLUMNS, show.rows(shown, total if len(result) > 1 else []), wide=output == outputs.WIDE)
         _print_notes(snapshot.notes)
+
+
+async def _own_quotas(api: kube.ApiServer, namespace: str, output: str, denied: kube.ApiError) -> None:
+    """Print the quotas of a namespace by their own status, for a login that may not read the whole cluster."""
+    objects = await tenant.quotas(api, namespace)
+    if not objects:
+        raise denied
+    note = f"{denied.message}. So this is the namespace's quota by its own status. {tenant.ROLE}"
+    if outputs.is_for_people(output):
+        table.write(tenant.QUOTA_COLUMNS, tenant.quota_rows(objects))
+        _print_notes([note])
+    else:
+        outputs.show(tenant.quotas_as_json(objects, note), output)
 
 
 async def verify(

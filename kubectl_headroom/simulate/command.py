@@ -15,6 +15,7 @@ from kubectl_headroom.simulate import text as as_text
 from kubectl_headroom.simulate.pod_file import GivenPod, PodFile
 from kubectl_headroom.simulate.profile import SelectedProfile, of_cluster
 from kubectl_headroom.simulate.simulation import Simulation, World, simulate, without_readings
+from kubectl_headroom.tenant import ALL_PODS, Denied
 from scheduler_plugins.api import LIVE_PODS
 
 PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"  # path of the PriorityClasses
@@ -59,12 +60,13 @@ async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None
     pods = request.given.pods(namespace) if request.given else [await _live_pod(api, namespace, request.name)]
     world = World.empty(chosen.profile, (clock or await live.server_time(api))())
     # Each object becomes numbers as its page arrives: the JSON of 150,000 pods does not fit into memory.
+    denied = Denied()
     *_, classes, absent = await live.together(
         api.list(kube.paths.NODES, keep=world.put_node),
-        live.node_metrics(api, world.put_node_metric),
-        api.list(kube.paths.PODS, {"fieldSelector": LIVE_PODS}, world.put_pod),
+        denied.unless("NodeMetrics", live.node_metrics(api, world.put_node_metric), []),
+        denied.unless(ALL_PODS, api.list(kube.paths.PODS, {"fieldSelector": LIVE_PODS}, world.put_pod), ([], "")),
         _priority_classes(api),
-        read_watched(api, world),
+        read_watched(api, world, denied),
     )
     if request.node is not None:
         await live.node(api, request.node)
@@ -75,6 +77,7 @@ async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None
     ]
     notes = [*implausible, _NOT_SIMULATED, *priorities, *_bound(pods)]
     notes += [_no_readings(plugin) for plugin in without_readings(chosen.profile)]
+    notes += [denied.note("the simulation goes without them")] if denied else []
     notes += [*chosen.profile.notes, *absent, *_shortened(world.unreadable)]
     if outputs.is_for_people(request.output):
         limit = 0 if request.output == outputs.WIDE else request.limit
@@ -98,7 +101,7 @@ def show(
         outputs.line(f"- {note}")
 
 
-async def read_watched(api: kube.ApiServer, world: World) -> list[str]:
+async def read_watched(api: kube.ApiServer, world: World, denied: Denied) -> list[str]:
     """List the kinds of objects that plugins keep an account of.
 
     Returns:
@@ -107,7 +110,7 @@ async def read_watched(api: kube.ApiServer, world: World) -> list[str]:
     notes = []
     for source in world.sources():
         try:
-            await api.list(source.path, keep=partial(world.put_watched, source))
+            await denied.unless(source.kind, api.list(source.path, keep=partial(world.put_watched, source)), ([], ""))
         except kube.ApiError as error:
             if not (error.not_found and source.absent_is_empty):
                 raise

@@ -10,6 +10,7 @@ from kubectl_headroom import live, table
 from kubectl_headroom import output as outputs
 from kubectl_headroom.errors import CommandError
 from kubectl_headroom.live import Json
+from kubectl_headroom.tenant import ALL_PODS, Denied
 from kubectl_headroom.top import nodes as top_nodes
 from kubectl_headroom.top import pods as top_pods
 
@@ -46,16 +47,21 @@ async def nodes(
     Raises:
         CommandError: there is no such node, or the cluster does not know NodeMetrics.
     """
+    denied = Denied()
     if only is None:
-        requests = (
-            live.objects(api, kube.paths.NODES, **_having(labels)),
-            live.node_metrics(api),
-            _pods(api, None, None),
+        result, metrics, bound = await live.together(
+            denied.unless("Nodes", live.objects(api, kube.paths.NODES, **_having(labels)), None),
+            denied.unless("NodeMetrics", live.node_metrics(api), []),
+            denied.unless(ALL_PODS, _pods(api, None, None), None),
         )
-        result, metrics, bound = await live.together(*requests)
+        if result is None and (labels or not metrics):
+            raise CommandError(denied.note("there is nothing to show"))
+        result = [{"metadata": metric["metadata"]} for metric in metrics] if result is None else result
     else:
         one, metric, bound = await live.together(
-            live.node(api, only), live.node_metric(api, only), _pods(api, None, only)
+            denied.unless("Nodes", live.node(api, only), {"metadata": {"name": only}}),
+            denied.unless("NodeMetrics", live.node_metric(api, only), None),
+            denied.unless(ALL_PODS, _pods(api, None, only), None),
         )
         result, metrics = [one], [metric] if metric else []
     rows = top_nodes.node_rows(result, metrics, bound, api.server_time())
@@ -69,6 +75,9 @@ async def nodes(
     shown = [top_nodes.cells(row) for row in rows]
     shown += [top_nodes.total(rows)] if len(rows) > 1 else []
     table.write(top_nodes.COLUMNS, shown, wide=output == outputs.WIDE)
+    if denied:
+        outputs.line()
+        outputs.line(f"- {denied.note('amounts that need them are a dash')}")
 
 
 async def pods(
@@ -92,18 +101,25 @@ async def pods(
     Raises:
         CommandError: there is no such node or no such pod, or the cluster does not know NodeMetrics.
     """
-    namespace = place.chosen(api)
+    namespace, denied = place.chosen(api), Denied()
     if node is None:
-        result, metrics = await live.together(_pods(api, namespace, None, labels), live.node_metrics(api))
+        reports = denied.unless("NodeMetrics", live.node_metrics(api), [])
+        result, metrics = await live.together(_pods(api, namespace, None, labels), reports)
     else:
-        requests = (_pods(api, namespace, node), live.node_metric(api, node), live.node(api, node))
-        result, metric, _ = await live.together(*requests)
+        result, metric, _ = await live.together(
+            _pods(api, namespace, node),
+            denied.unless("NodeMetrics", live.node_metric(api, node), None),
+            denied.unless("Nodes", live.node(api, node), None),
+        )
         metrics = [metric] if metric else []
     rows = _sorted(top_pods.pod_rows(result, metrics, api.server_time()), top_pods.ORDERS.get(order))
     if not outputs.is_for_people(output):
         outputs.show(top_pods.as_json(rows), output)
     elif rows:
         table.write(top_pods.COLUMNS, [top_pods.cells(row) for row in rows], wide=output == outputs.WIDE)
+        if denied:
+            outputs.line()
+            outputs.line(f"- {denied.note('usage is a dash')}")
     else:
         where = f"{f' with {labels}' if labels else ''}{f' in namespace {namespace}' if namespace else ''}"
         more = "; -A shows those of all namespaces" if namespace and not place.namespace else ""

@@ -77,17 +77,20 @@ def _left(whole: int | None, used: int | None) -> int | None:
     return None if whole is None or used is None else max(0, whole - used)
 
 
-def node_rows(nodes: Iterable[Any], node_metrics: Iterable[Any], pods: Iterable[Any], now: float) -> list[NodeRow]:
+def node_rows(
+    nodes: Iterable[Any], node_metrics: Iterable[Any], pods: Iterable[Any] | None, now: float
+) -> list[NodeRow]:
     """A row per node, by name.
 
     Args:
         nodes: Nodes as JSON.
         node_metrics: NodeMetrics as JSON.
-        pods: Pods as JSON.
+        pods: Pods as JSON; `None`: they may not be read.
         now: the time to measure ages from. [unix s]
     """
     reports = {metric["metadata"]["name"]: _counted(metric, now) for metric in node_metrics}
-    requested, used, prod = _of_pods(pods, reports)
+    requested, used, prod = _of_pods(pods or (), reports)
+    nothing = Amount() if pods is None else Amount(0, 0)
     rows = []
     for node in nodes:
         name = node["metadata"]["name"]
@@ -98,9 +101,9 @@ def node_rows(nodes: Iterable[Any], node_metrics: Iterable[Any], pods: Iterable[
                 allocatable=Amount.of(allocatable),
                 report=reports.get(name, Report()),
                 mid=_mid(allocatable),
-                mid_requested=requested.get(name, Amount(0, 0)),
+                mid_requested=requested.get(name, nothing),
                 mid_used=used.get(name, Amount()),
-                prod_requested=prod.get(name, Amount(0, 0)),
+                prod_requested=prod.get(name, nothing),
             )
         )
     return sorted(rows, key=lambda row: row.name)

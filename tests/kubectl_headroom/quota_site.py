@@ -67,8 +67,12 @@ def put(api: FakeApi, item: Json) -> None:
     if "containers" in item.get("spec", {}):
         api.put(f"/api/v1/pods/{key}", item)
         api.put(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", item)
+    elif "allocatable" in item.get("status", {}):
+        api.put(f"/api/v1/nodes/{key}", item)
     else:
-        api.put(f"{'/api/v1/nodes' if 'allocatable' in item.get('status', {}) else QUOTAS}/{key}", item)
+        api.put(f"{QUOTAS}/{key}", item)
+        root, kind = QUOTAS.rsplit("/", 1)
+        api.put(f"{root}/namespaces/{metadata['namespace']}/{kind}/{metadata['name']}", item)
 
 
 def story() -> list[Json]:

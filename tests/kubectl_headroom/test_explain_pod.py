@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from crds.names import MID_CPU, MID_MEMORY
+from headroom.kube import ApiError
 from kubectl_headroom import live
 from kubectl_headroom.errors import CommandError
 from kubectl_headroom.pod.inputs import History, PodSnapshot, State
@@ -49,6 +50,35 @@ async def test_pod_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "kubectl headroom explain node web-1" in out
     assert "this pod is here; LoadAwareScheduling: node(s) cpu usage exceed threshold" in out
     assert "Its scheduler default-scheduler ignores load and quotas; headroom-scheduler" in out
+
+
+NODES, ALL_PODS = "LIST /api/v1/nodes", "LIST /api/v1/pods"
+REPORTS = "LIST /apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+ALL_QUOTAS = "LIST /apis/scheduling.x-k8s.io/v1alpha1/elasticquotas"
+
+
+@pytest.mark.parametrize(
+    ("denied", "says", "silent"),
+    [
+        ([NODES, REPORTS, ALL_PODS, ALL_QUOTAS], "Nodes", ["let it go to"]),
+        ([ALL_PODS], "This login may not list Pods of all namespaces: ", []),
+        ([NODES], "This login may not list Nodes: ", ["let it go to"]),
+    ],
+)
+async def test_tenant_learns_why_its_pod_waits(
+    denied: list[str], says: str, silent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a tenant's rights: kube-scheduler's message, the namespace's quota by its status, and the missing kinds."""
+    api = cluster(*story())
+    for path in denied:
+        api.fails[path] = ApiError(403, "Forbidden", "no")
+    await explain_pod(api, "b", "b2")
+    out = capsys.readouterr().out
+    assert "- kube-scheduler: Unschedulable." in out
+    assert "- ElasticQuota b/qb by its status: nvidia.com/gpu 3 in use, min 6, max " in out
+    assert says in out
+    assert "headroom-tenant" in out
+    assert not [text for text in [*silent, "is gone", "sum of min"] if text in out]
 
 
 async def test_pod_of_another_scheduler(capsys: pytest.CaptureFixture[str]) -> None:

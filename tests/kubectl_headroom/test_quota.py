@@ -109,6 +109,23 @@ async def test_profile_without_quotas(capsys: pytest.CaptureFixture[str]) -> Non
     )
 
 
+@pytest.mark.parametrize("denied", ["LIST /api/v1/pods", "LIST /api/v1/nodes", f"LIST {QUOTAS}"])
+async def test_tenant_sees_its_quota(denied: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A login that may not read the whole cluster sees its namespace's quota by its status, and the missing kind."""
+    api = cluster(quota("a", {GPU: 1}), quota("b", {GPU: 2}))
+    api.fails[denied] = ApiError(403, "Forbidden", "nodes is forbidden")
+    await run(api, "-n", "b")
+    header, row, _, note = capsys.readouterr().out.splitlines()
+    assert header.split() == ["NAMESPACE", "NAME", "RESOURCE", "MIN", "USED", "MAX"]
+    assert row.split()[:4] == ["b", "qb", GPU, "2"]
+    assert note.startswith("- nodes is forbidden. So this is the namespace's quota by its own status.")
+    await run(api, "-n", "b", "-o", "json")
+    report = json.loads(capsys.readouterr().out)
+    assert [item["namespace"] for item in report["quotas"]] == ["b"]
+    with pytest.raises(ApiError):
+        await run(api, "-n", "none")
+
+
 async def test_nothing_to_show() -> None:
     """Without a quota, or the definition of quotas, it says what to do."""
     with pytest.raises(CommandError, match="There is no ElasticQuota in namespace b: "):

@@ -284,5 +284,8 @@ async def test_missing_kind_is_reported(written: str, capsys: pytest.CaptureFixt
     (line,) = [line for line in _lines(capsys) if "does not know ElasticQuotas" in line]
     assert "elasticquotas.scheduling.x-k8s.io" in line
     objects.fails["LIST /apis/scheduling.x-k8s.io"] = ApiError(403, "Forbidden", "no")
+    await _run(objects, written)
+    assert any("may not list ElasticQuotas: the simulation goes without them" in line for line in _lines(capsys))
+    objects.fails["LIST /apis/scheduling.x-k8s.io"] = ApiError(400, "BadRequest", "no")
     with pytest.raises(ApiError):
         await _run(objects, written)

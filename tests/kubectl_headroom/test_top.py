@@ -1,4 +1,5 @@
 import json
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from headroom.kube import ApiServer
+from headroom.kube import ApiError, ApiServer
 from kubectl_headroom import arguments
 from kubectl_headroom.errors import CommandError
 from kubectl_headroom.table import plain
@@ -185,3 +186,48 @@ def test_waste_of_a_node() -> None:
     )
     assert row.waste == Amount(1000, 2**30)
     assert replace(row, report=replace(report, prediction="warming")).waste == Amount()
+
+
+class TenantsCluster(Cluster):
+    """The same for a login that may not read some kinds."""
+
+    def __init__(self, *denied: str) -> None:
+        self.denied = denied
+
+    async def list(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[Any], str]:
+        if path.rpartition("/")[2] in self.denied:
+            raise ApiError(403, "Forbidden", f"{path} is forbidden")
+        return await super().list(path, params)
+
+
+@pytest.mark.parametrize(
+    ("denied", "dashes"),
+    [
+        (("nodes",), {"CPU%", "MEMORY%", "MID"}),
+        (("pods",), {"MID REQUESTED", "WASTE"}),
+        (("nodemetrics",), {"CPU", "MEMORY", "PROD PEAK", "RECLAIMABLE"}),
+        (("nodes", "pods"), {"CPU%", "MID", "MID REQUESTED", "WASTE"}),
+    ],
+)
+async def test_top_with_the_rights_of_a_tenant(
+    denied: tuple[str, ...], dashes: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Amounts that need a kind that may not be read are a dash, and a note names the kind and the role."""
+    await command.nodes(cast("ApiServer", TenantsCluster(*denied)), None, "json")
+    assert json.loads(capsys.readouterr().out)
+    await command.nodes(cast("ApiServer", TenantsCluster(*denied)), None, "table")
+    header, first, *_, note = capsys.readouterr().out.splitlines()
+    titles = [title.strip() for title in re.split(r"\s{2,}", header)]
+    cells = dict(zip(titles, re.split(r"\s{2,}", first), strict=True))
+    assert {name for name in dashes if cells[name] != "-"} == set()
+    assert note.startswith("- This login may not list ")
+    assert "headroom-tenant" in note
+
+
+async def test_top_without_any_right(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without Nodes and NodeMetrics there is nothing to show; pods still show their requests."""
+    api = cast("ApiServer", TenantsCluster("nodes", "nodemetrics"))
+    with pytest.raises(CommandError, match="may not list Nodes and NodeMetrics: there is nothing to show"):
+        await command.nodes(api, None, "table")
+    await command.pods(api, command.Place(everywhere=True), None, "table")
+    assert capsys.readouterr().out.splitlines()[-1].startswith("- This login may not list NodeMetrics: usage is a dash")

@@ -15,6 +15,7 @@ from scheduler_plugins.api import (
     QuotaCluster,
     amounts_of,
     is_counted,
+    is_extended,
     plus,
     quantity,
 )
@@ -95,7 +96,8 @@ def _over_capacity(cluster: QuotaCluster) -> Iterator[Finding]:
         has = plus(has, node.allocatable)
     least = cluster.ledger.total_min
     for name in _in_order(least):
-        if least[name] > has.get(name, 0):
+        unstated = is_extended(name) and not has.get(name, 0)  # Dynamic Resource Allocation may provide it
+        if least[name] > has.get(name, 0) and not unstated:
             texts = f"of {name} all min together are {_text(name, least)}, and the nodes have {_text(name, has)}"
             yield Finding(
                 Level.WRONG,

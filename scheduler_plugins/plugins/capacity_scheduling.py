@@ -4,21 +4,22 @@ After upstream's CapacityScheduling. Its refusals never trigger kube-scheduler's
 no quotas; `scheduler_plugins.preemption` gives borrowed resources back.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
-from scheduler_plugins.framework.plugin import Problem, Victims
+from scheduler_plugins.framework.plugin import Problem, ProblemKind, Victims
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.preemption.handler import answer
 from scheduler_plugins.preemption.settings import PreemptionSettings
 from scheduler_plugins.quota.admission import QuotaExceeded, demands, refusal
-from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, bound, minus, quantity
+from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, bound, is_extended, minus, quantity
 from scheduler_plugins.quota.available import crowded, holders_before
 from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.ignored import IgnoredResources
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
@@ -30,6 +31,7 @@ ROOM_HELD: Final = "node(s) resources reserved for a preempting pod"
 _ROOM_HELD: Final = (Refusal(ROOM_HELD),)
 """Reason for refusing a node with free resources that are reserved for another pod."""
 _SHOWN: Final = 3
+_LONGEST_NAME: Final = 60
 _QUOTED: Final = "ElasticQuota "  # every refusal by quota begins with it
 _MAX: Final = "ElasticQuota max exceeded"
 _TOTAL: Final = "sum of min over all ElasticQuotas exceeded"
@@ -46,16 +48,30 @@ class CapacityScheduling:
     """The counted requests of a pod: containers, as upstream's code adds them up, or scheduler, all that kube-scheduler
     reserves for it. By the former, requests of sidecars and pod-level requests are not counted."""
     reclaim: PreemptionSettings = field(default_factory=PreemptionSettings)  # how borrowed resources are given back
+    ignored_resources: tuple[str, ...] = ()
+    """Extended resources that do not decide where a pod fits: those of NodeResourcesFit's argument of that name, and
+    those that another extender manages (`ignoredByScheduler`). A KubeSchedulerConfiguration has them already."""
+    ignored_resource_groups: tuple[str, ...] = ()
+    """The same for all extended resources with one of these names before the slash."""
 
     def defaulted(self) -> "CapacityScheduling":
         return self
 
     def problems(self) -> Sequence[Problem]:
-        result = self.reclaim.problems()
-        return tuple(Problem(f"reclaim.{problem.field}", problem.kind, problem.message) for problem in result)
+        """Everything wrong with the arguments."""
+        inner = self.reclaim.problems()
+        return (
+            *_ignored_problems(self),
+            *(Problem(f"reclaim.{problem.field}", problem.kind, problem.message) for problem in inner),
+        )
 
     def new_state(self) -> QuotaCluster:
-        return QuotaCluster(NAME, self.max_missing, self.charge)
+        return QuotaCluster(NAME, self.max_missing, self.charge, self.ignored)
+
+    @property
+    def ignored(self) -> IgnoredResources:
+        """The resources that kube-scheduler ignores."""
+        return IgnoredResources(frozenset(self.ignored_resources), frozenset(self.ignored_resource_groups))
 
     def facts(self, pod: Mapping[str, Any]) -> QuotaPod:
         return QuotaPod.from_json(pod, self.charge, self.reclaim.scheduler_names)
@@ -106,6 +122,18 @@ class CapacityScheduling:
                 each["binding"] = f"it does not fit beside resources reserved for {', '.join(each['reservedFor'])}"
             explained.append(each)
         return explained
+
+
+def _ignored_problems(plugin: CapacityScheduling) -> Iterator[Problem]:
+    """As kube-scheduler checks its own arguments, which count for extended resources alone."""
+    for index, name in enumerate(plugin.ignored_resources):
+        if not is_extended(name):
+            text = f"{name[:_LONGEST_NAME]!r} is not an extended resource: write it like example.com/gpu"
+            yield Problem(f"ignoredResources[{index}]", ProblemKind.INVALID, text)
+    for index, name in enumerate(plugin.ignored_resource_groups):
+        if not name or "/" in name:
+            text = f"{name[:_LONGEST_NAME]!r} is not a group: write the part before the slash, like example.com"
+            yield Problem(f"ignoredResourceGroups[{index}]", ProblemKind.INVALID, text)
 
 
 def quota_cluster(nodes: Nodes) -> QuotaCluster:

@@ -1,5 +1,6 @@
 """The filters of kube-scheduler 1.36 for a node: node affinity, taints, host ports, unmodelled constraints. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -15,6 +16,7 @@ TAINTED: Final = "node(s) had untolerated taint(s)"  # kube-scheduler's text
 CORDONED: Final = "node(s) were unschedulable"  # kube-scheduler's text
 NUMERIC: Final = frozenset({"Lt", "Gt"})
 """Operators that tolerate nothing unless a feature gate is on that kube-scheduler 1.36 ships turned off."""
+_INSUFFICIENT: Final = re.compile(r"\bInsufficient ([\w./-]*\w)")
 _REFUSING: Final = frozenset({"NoSchedule", "NoExecute"})
 _CORDON: Final = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
@@ -47,6 +49,13 @@ def ports_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool
         if addresses and (address == _EVERY_ADDRESS or addresses & {address, _EVERY_ADDRESS}):
             return True
     return False
+
+
+def insufficient(pod: Json) -> frozenset[str]:
+    """Return the resources that kube-scheduler found too little of in its last attempt at a pod, by its message."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    messages = (condition.get("message") for condition in conditions if condition.get("type") == "PodScheduled")
+    return frozenset(name for message in messages for name in _INSUFFICIENT.findall(str(message)))
 
 
 def beyond_model(spec: Json) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from crds import names
 from headroom.cluster import selector
-from scheduler_plugins.preemption.constraints import kinds_beyond_model
+from scheduler_plugins.preemption.constraints import insufficient, kinds_beyond_model
 from scheduler_plugins.preemption.pending import is_about_resources, refusal_of
 from scheduler_plugins.quota.affinity import AffinityTerm
 from scheduler_plugins.quota.cluster import QuotaCluster
@@ -70,6 +70,7 @@ class EquivalenceClass:
             json.dumps([spec.get(name) for name in _CONSTRAINTS], sort_keys=True),
             kinds_beyond_model(spec),
             is_about_resources(refusal_of(item)),
+            insufficient(item),
             (
                 request.estimate,
                 request.window,

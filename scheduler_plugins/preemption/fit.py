@@ -17,12 +17,13 @@ from scheduler_plugins.preemption.constraints import (
     PORTS_TAKEN,
     TAINTED,
     beyond_model,
+    insufficient,
     keeps_away,
     pod_constraints,
     ports_conflict,
     tolerates_cordon,
 )
-from scheduler_plugins.quota.amounts import CORE, NOTHING, Amounts, plus
+from scheduler_plugins.quota.amounts import CORE, NOTHING, Amounts, is_extended, plus
 from scheduler_plugins.quota.available import is_before
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.nominations import Nomination
@@ -48,6 +49,9 @@ class FitModel:
         self._required = required_nodes(self._spec)
         names = sorted(pod.requests, key=lambda name: (name != "pods", name not in CORE))
         self._requests = {name: pod.requests[name] for name in names if pod.requests[name] > 0}
+        # An extended resource that kube-scheduler found too little of is one that it counts on the nodes.
+        counted = insufficient(pod.json or {})
+        self._extended = [name for name in self._requests if is_extended(name) and name not in counted]
         self._expected: dict[str, dict[str, Nomination | QuotaPod]] = defaultdict(dict)
         for nomination in nominations:
             self._expected[nomination.node][nomination.uid] = nomination
@@ -69,7 +73,7 @@ class FitModel:
 
     def unresolvable(self, node: str) -> str | None:
         """Return why the pod would not fit a node after any eviction; None: it might."""
-        return self._mismatch(node) or _lacking(self._requests, self._cluster.nodes[node].allocatable, NOTHING)
+        return self._mismatch(node) or _lacking(self._requests_on(node), self._cluster.nodes[node].allocatable, NOTHING)
 
     @property
     def unmodelled(self) -> list[str]:
@@ -131,7 +135,15 @@ class FitModel:
         else:
             gone = [pod.requests for uid, pod in there.items() if uid in without]
         has, taken = self._cluster.nodes[name].allocatable, self._cluster.requested(name)
-        return _lacking(self._requests, has, taken, coming.requests, gone)
+        return _lacking(self._requests_on(name), has, taken, coming.requests, gone)
+
+    def _requests_on(self, node: str) -> Amounts:
+        """Return the requests that the model of a node covers."""
+        has, ignored = self._cluster.nodes[node].allocatable, self._cluster.ignored
+        outside = {name for name in self._extended if ignored.outside(name, has)}
+        if not outside:
+            return self._requests
+        return {name: amount for name, amount in self._requests.items() if name not in outside}
 
 
 @dataclass(frozen=True, slots=True)

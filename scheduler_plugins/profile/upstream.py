@@ -6,12 +6,13 @@ because kube-scheduler itself has them in its own configuration.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from headroom.runtime.removed import removed
 from scheduler_plugins.arguments import nearest, shown
 from scheduler_plugins.framework.cycle import Enabled
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.profile import registry
 from scheduler_plugins.profile.fields import ValidationErrors
 from scheduler_plugins.profile.model import Profile
@@ -86,7 +87,42 @@ def parse(data: Mapping[str, Any], scheduler_name: str | None, errors: Validatio
     for point in (MULTI_POINT, *(name for name in sections if name != MULTI_POINT)):
         reader.section(point, sections.get(point))
     arguments = _plugin_config(profile.get("pluginConfig"), f"{path}.pluginConfig", errors)
-    return Profile(tuple(_enabled(reader, arguments, errors)))
+    names, groups = _ignored(profile.get("pluginConfig"), data.get("extenders"))
+    return Profile(tuple(_with_ignored(part, names, groups) for part in _enabled(reader, arguments, errors)))
+
+
+def _ignored(plugin_config: object, extenders: object) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the resources, and the groups of them, that kube-scheduler's NodeResourcesFit ignores.
+
+    kube-scheduler checks these fields: entries of another shape are left out.
+    """
+    names: list[str] = []
+    groups: list[str] = []
+    for part in _objects(plugin_config):
+        args = part.get("args")
+        if part.get("name") == "NodeResourcesFit" and isinstance(args, Mapping):
+            names += _texts(args.get("ignoredResources"))
+            groups += _texts(args.get("ignoredResourceGroups"))
+    managed = (resource for extender in _objects(extenders) for resource in _objects(extender.get("managedResources")))
+    names += _texts([resource.get("name") for resource in managed if resource.get("ignoredByScheduler") is True])
+    return names, groups
+
+
+def _objects(data: object) -> Iterator[Mapping[str, Any]]:
+    return (entry for entry in (data if isinstance(data, list) else ()) if isinstance(entry, Mapping))
+
+
+def _texts(data: object) -> Iterator[str]:
+    return (entry for entry in (data if isinstance(data, list) else ()) if isinstance(entry, str))
+
+
+def _with_ignored(part: Enabled, names: Sequence[str], groups: Sequence[str]) -> Enabled:
+    plugin = part.plugin
+    if not isinstance(plugin, CapacityScheduling):
+        return part
+    names = tuple(dict.fromkeys((*plugin.ignored_resources, *names)))
+    groups = tuple(dict.fromkeys((*plugin.ignored_resource_groups, *groups)))
+    return replace(part, plugin=replace(plugin, ignored_resources=names, ignored_resource_groups=groups))
 
 
 def _check_extenders(data: object, errors: ValidationErrors) -> None:

@@ -31,9 +31,13 @@ def is_counted(resource: str) -> bool:
 
 def is_scalar(resource: str) -> bool:
     """Return whether Kubernetes keeps a resource among its scalars."""
-    if resource.startswith(("hugepages-", "attachable-volumes-")):
-        return True
-    return "kubernetes.io/" in resource or ("/" in resource and not resource.startswith("requests."))
+    kubernetes = resource.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in resource
+    return kubernetes or is_extended(resource)
+
+
+def is_extended(resource: str) -> bool:
+    """Return whether Kubernetes calls a resource extended. Its own, Mid resources among them, are not."""
+    return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
 def amounts_of(resources: Mapping[str, Any] | None) -> dict[str, int]:

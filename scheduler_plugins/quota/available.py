@@ -67,7 +67,7 @@ def _fits(
     return all(
         amount <= has.get(name, 0) - taken.get(name, 0) + gone.get(name, 0) - reserved.get(name, 0)
         for name, amount in pod.requests.items()
-        if amount
+        if amount and not cluster.ignored.outside(name, has)
     )
 
 

@@ -13,6 +13,7 @@ from headroom.cluster.shape import check_budget, check_elastic_quota, check_name
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.ignored import IgnoredResources
 from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.nominations import Nomination, Nominations
 from scheduler_plugins.quota.objects import NAMESPACES, Budget, Namespaces, QuotaNode
@@ -45,8 +46,15 @@ class _KnownNominations:
 class QuotaCluster:
     """Takes changes one by one."""
 
-    def __init__(self, name: str, max_missing: MaxMissing, charging: Charging = Charging.CONTAINERS) -> None:
+    def __init__(
+        self,
+        name: str,
+        max_missing: MaxMissing,
+        charging: Charging = Charging.CONTAINERS,
+        ignored: IgnoredResources = IgnoredResources(),  # noqa: B008 - immutable
+    ) -> None:
         self._name = name
+        self.ignored: Final = ignored  # resources that kube-scheduler ignores
         self._charging = charging
         self._max_missing = max_missing
         self.ledger = QuotaLedger()  # quotas and charges

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.profile import Profile, ProfileError, parse_profile
 
 TRIMARAN = """
@@ -245,3 +246,40 @@ def test_all_mistakes_are_reported_together() -> None:
         )
     )
     assert len(texts) == 1 + 6  # Missing, weight, nowhere, cpu, oops, Nothing
+
+
+def test_ignored_resources_are_read() -> None:
+    """NodeResourcesFit's and other extenders' are added to the plugin's own; fields of another shape are ignored."""
+    text = f"""{HEAD}
+profiles:
+- plugins: {{multiPoint: {{enabled: [{{name: CapacityScheduling}}]}}}}
+  pluginConfig:
+  - name: CapacityScheduling
+    args: {{ignoredResources: [own.io/a]}}
+  - name: NodeResourcesFit
+    args: {{ignoredResources: [fit.io/a, own.io/a], ignoredResourceGroups: [group.io]}}
+extenders:
+- urlPrefix: http://other
+  managedResources: [{{name: other.io/a, ignoredByScheduler: true}}, {{name: other.io/b}}, 3]
+- {{urlPrefix: http://third, managedResources: {{}}}}
+"""
+    plugin = _parsed(text).enabled[0].plugin
+    assert isinstance(plugin, CapacityScheduling)
+    assert plugin.ignored_resources == ("own.io/a", "fit.io/a", "other.io/a")
+    assert plugin.ignored_resource_groups == ("group.io",)
+    assert plugin.new_state().ignored == plugin.ignored
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ("ignoredResources: [cpu]", "ignoredResources[0]: 'cpu' is not an extended resource"),
+        ("ignoredResources: [kubernetes.io/mid-cpu]", "is not an extended resource"),
+        ("ignoredResourceGroups: [a.io/b]", "ignoredResourceGroups[0]: 'a.io/b' is not a group"),
+    ],
+)
+def test_ignored_resources_are_extended(args: str, says: str) -> None:
+    config = f"[{{name: CapacityScheduling, args: {{{args}}}}}]"
+    with pytest.raises(ProfileError) as error:
+        _parsed(_with("{multiPoint: {enabled: [{name: CapacityScheduling}]}}", config))
+    assert says in str(error.value)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scheduler_plugins.quota.amounts import UNLIMITED, Amounts, bound, quantity
+from scheduler_plugins.quota.amounts import UNLIMITED, Amounts, bound, is_extended, quantity
 from scheduler_plugins.quota.over_max import sentences
 from scheduler_plugins.quota.quota import Quota
 
@@ -88,7 +88,9 @@ def _min_within_capacity(quota: Quota, surroundings: Surroundings) -> Finding:
     wrong = [
         f"{name}: all quotas together guarantee {quantity(name, total)}, the nodes have {quantity(name, has)}"
         for name, amount in quota.min.items()
-        if amount > 0 and (total := surroundings.total_min.get(name, 0)) > (has := surroundings.capacity.get(name, 0))
+        if amount > 0
+        and (total := surroundings.total_min.get(name, 0)) > (has := surroundings.capacity.get(name, 0))
+        and (has or not is_extended(name))  # Dynamic Resource Allocation may provide it
     ]
     good = "The nodes have what all quotas together guarantee."
     return _finding(MIN_WITHIN_CAPACITY, wrong, "Within", "MinAboveCapacity", good)

@@ -3,7 +3,7 @@
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided
 from scheduler_plugins.preemption.selection.victims import UNRESOLVABLE
 from scheduler_plugins.quota.hold import Hold
-from tests.scheduler_plugins.preemption.worlds import COUNT, NOW, World
+from tests.scheduler_plugins.preemption.worlds import COUNT, GPU, NOW, World
 
 
 def story_1() -> World:
@@ -318,3 +318,15 @@ def test_message_is_short() -> None:
         "quota t2/q uses 1 of min 0 (nvidia.com/gpu), 3 further quotas use more than their min, "
         "quota b/q needs 6 of its min 6"
     )
+
+
+def test_unstated_resource_is_no_reason() -> None:
+    """Devices that Dynamic Resource Allocation provides are for kube-scheduler alone: quotas and cpu decide here."""
+    world = World({"node": 0}, {"a": (0, 6), "b": (6, 8)})
+    world.run("a/a1", "node", 0, cpu="600")
+    world.run("a/a2", "node", 0, cpu="400")
+    for namespace, least in (("a", "500"), ("b", "500")):
+        spec = {"min": {"cpu": least}, "max": {GPU: "8"}}
+        world.cluster.put_quota({"metadata": {"name": "q", "namespace": namespace}, "spec": spec})
+
+    assert world.victims(world.wait("b/new", 2, cpu="300")) == {"a/a2"}

@@ -11,6 +11,7 @@ from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduli
 from scheduler_plugins.preemption.constraints import CORDONED, OTHER_NODES, PORTS_TAKEN, TAINTED
 from scheduler_plugins.preemption.fit import GONE, OTHER_NAME, TOO_MANY, FitModel
 from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.ignored import IgnoredResources
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -84,14 +85,43 @@ CPU = "Insufficient cpu"
         ("3", {"cpu": "1001m"}, CPU),
         ("3", {"memory": "8Gi"}, None),  # nothing is used
         ("3", {"cpu": "2", "memory": "9Gi"}, f"{CPU}, Insufficient memory"),
-        ("3", {"x.io/gpu": "1"}, "Insufficient x.io/gpu"),  # the node has none
+        ("3", {"x.io/gpu": "1"}, None),  # the node states none: Dynamic Resource Allocation may provide it
+        ("3", {"x.io/none": "1", "cpu": "2"}, CPU),  # the node states 0
+        ("3", {"x.io/few": "2"}, "Insufficient x.io/few"),
+        ("3", {"ignored.io/few": "2", "group.io/few": "2"}, None),
+        ("3", {"kubernetes.io/mid-cpu": "1"}, "Insufficient kubernetes.io/mid-cpu"),  # ours: it counts everywhere
+        ("3", {"hugepages-2Mi": "2Mi"}, "Insufficient hugepages-2Mi"),
         ("3", {"x.io/gpu": "0"}, None),  # requested, with an amount of zero
         ("5", {"memory": "1Gi"}, None),  # an overfull node admits pods without requests, as in kube-scheduler
         ("5", {"cpu": "1m"}, CPU),
     ],
 )
 def test_resources(taken: str, requests: dict[str, str], reason: str | None) -> None:
-    assert misfit(pod(requests=requests), cluster(node(), pod("there", "n", {"cpu": taken}))) == reason
+    few = dict.fromkeys(("x.io/few", "ignored.io/few", "group.io/few"), "1")
+    made = QuotaCluster("q", MaxMissing.ZERO, ignored=IgnoredResources({"ignored.io/few"}, {"group.io"}))
+    here = node()
+    here["status"]["allocatable"] |= {"x.io/none": "0", **few}
+    made.put_node(here)
+    made.put_pod(pod("there", "n", {"cpu": taken}))
+    assert misfit(pod(requests=requests), made) == reason
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (
+            "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient x.io/gpu. preemption: 0/2",
+            "Insufficient x.io/gpu",
+        ),
+        ("0/2 nodes are available: 2 Insufficient x.io/gpu-large, 1 cannot allocate all claims.", None),
+    ],
+)
+def test_kube_scheduler_counts_a_resource(message: str, reason: str | None) -> None:
+    """Where kube-scheduler found too little of a device, no node gets it from Dynamic Resource Allocation."""
+    item = pod(requests={"x.io/gpu": "1"})
+    conditions = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]
+    item["status"] = {**item.get("status", {}), "conditions": conditions}
+    assert misfit(item, cluster(node())) == unresolvable(item, cluster(node())) == reason
 
 
 def test_unknown_node() -> None:

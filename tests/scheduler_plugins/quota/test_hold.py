@@ -122,6 +122,15 @@ def test_held_from_other_pods(namespace: str, priority: int, lender: tuple[int, 
     assert bool(crowded(pod, world.cluster, holders_before(pod, world.cluster, NOW))) is rejected
 
 
+def test_unstated_resources_are_not_held() -> None:
+    """A device that the node does not state is outside of the model; a hold refuses pods for cpu."""
+    world = World({"cpu": 0}, {"a": (4, 8), "b": (4, 8)})
+    world.wait("b/holder", 2, cpu="600", hold=Hold("cpu", NOW + 60))
+    for cpu, rejected in (("400", set()), ("401", {"cpu"})):
+        pod = world.wait("a/new", 2, cpu=cpu)
+        assert crowded(pod, world.cluster, holders_before(pod, world.cluster, NOW)) == rejected
+
+
 def test_holder_in_flight() -> None:
     world = World({"gpu": 10}, {"a": (1, 8), "b": (2, 8)})
     world.run("a/a1", "gpu", 8)

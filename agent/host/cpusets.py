@@ -30,15 +30,18 @@ def read_exclusive(
     all_cpus = [cpus for top in tree.kubepods if hierarchy and (cpus := _cpus(hierarchy, top.path))]
     if hierarchy is None or not all_cpus:
         return None
-    result = {
-        pod: _of_containers(hierarchy, pod, all_cpus, containers.get(pod.uid, ())) for pod in tree.latest.values()
-    }
-    guaranteed = [(pod.uid, cpus) for pod, listed in result.items() if pod.qos == GUARANTEED for cpus in listed]
-    candidates = [(uid, cpus) for uid, cpus in guaranteed if cpus not in all_cpus]
-    pool = frozenset[int]().union(
-        *(cpus for pod, listed in result.items() if pod.qos != GUARANTEED for cpus in listed),
-        *(cpus for _, cpus in guaranteed if cpus in all_cpus),
-    )
+
+    def read(*, guaranteed: bool) -> list[tuple[str, frozenset[int]]]:
+        pods = [pod for pod in tree.latest.values() if (pod.qos == GUARANTEED) == guaranteed]
+        listed = ((pod.uid, _of_containers(hierarchy, pod, all_cpus, containers.get(pod.uid, ()))) for pod in pods)
+        return [(uid, cpus) for uid, of_containers in listed for cpus in of_containers]
+
+    of_guaranteed = read(guaranteed=True)
+    candidates = [(uid, cpus) for uid, cpus in of_guaranteed if cpus not in all_cpus]
+    if not candidates:  # as on most nodes: the other pods are not read
+        return ExclusiveCpus()
+    in_pool = [cpus for _, cpus in read(guaranteed=False)] + [cpus for _, cpus in of_guaranteed if cpus in all_cpus]
+    pool = frozenset[int]().union(*in_pool)
     if pool:
         exclusive = [(uid, cpus) for uid, cpus in candidates if not cpus & pool]
     else:
@@ -57,13 +60,17 @@ def _of_containers(
 ) -> list[frozenset[int]]:
     """Return the CPUs of each container, without the sandbox: it has all CPUs under any policy.
 
-    A cgroup without a known id is a container if its CPUs are restricted. If none is, one of several is a container.
+    A cgroup is a container if its CPUs are restricted, or its id is known. If none is, one of several is a container.
     """
     names = folders(hierarchy.root / pod.path)
     by_name = {name: cpus for name in names if (cpus := _cpus(hierarchy, f"{pod.path}/{name}"))}
-    listed = [cpus for name, cpus in by_name.items() if name.removesuffix(".scope").endswith(tuple(ids))]
-    restricted = [cpus for cpus in by_name.values() if cpus not in all_cpus]
-    return listed or restricted or list(by_name.values())[1:]
+    identifiers = tuple(ids)
+    result = [
+        cpus
+        for name, cpus in by_name.items()
+        if cpus not in all_cpus or name.removesuffix(".scope").endswith(identifiers)
+    ]
+    return result or list(by_name.values())[1:]
 
 
 def _cpus(hierarchy: Hierarchy, path: str) -> frozenset[int] | None:

@@ -83,7 +83,7 @@ def test_exclusive_cpus(
 ) -> None:
     """CPUs are exclusive that a Guaranteed pod has apart from the shared pool, in which all other containers run."""
     tree = machine(tmp_path, containers, version, file)
-    assert numbers(read_exclusive(tree, {"a": 8000, "big": 1500}, {"e": {"main"}})) == expected
+    assert numbers(read_exclusive(tree, {"a": 8000, "big": 1500}, {"e": {"main"}, "a": {"sidecar"}})) == expected
 
 
 def test_cgroups_without_cpusets_are_unknown(tmp_path: Path) -> None:

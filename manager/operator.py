@@ -162,5 +162,5 @@ def _session(api: ApiServer, user_agent: str, distrusted: asyncio.Event) -> aioh
         connector=aiohttp.TCPConnector(limit=0, ssl=began.tls or False, enable_cleanup_closed=NEEDS_CLEANUP_CLOSED),
         headers={"User-Agent": user_agent},
         middlewares=(authorize,),
-        proxy=began.proxy,
+        proxy=began.proxy_in_use,
     )

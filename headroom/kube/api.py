@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
@@ -35,7 +34,6 @@ _METADATA_ALONE: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.i
 TIMEOUT_SECONDS: Final = 30.0  # how long one request may take, lists page by page
 
 _LOG: Final = logging.getLogger(__name__)
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _UNAUTHORIZED: Final = 401
 _NOT_FOUND: Final = 404
 _TOO_MANY_REQUESTS: Final = 429
@@ -119,11 +117,10 @@ class ApiServer:
         return view
 
     async def __aenter__(self) -> Self:
-        direct = self.connection.direct or urlsplit(self.connection.server).hostname in _LOOPBACK
         headers = {"User-Agent": self._user_agent, "Accept": "application/json"}
         # A watch that is cancelled closes TLS gracefully, and waits for the server: no longer than the session lasts.
         connector = aiohttp.TCPConnector(enable_cleanup_closed=NEEDS_CLEANUP_CLOSED)
-        self._session = aiohttp.ClientSession(headers=headers, connector=connector, trust_env=not direct)
+        self._session = aiohttp.ClientSession(headers=headers, connector=connector)
         return self
 
     async def __aexit__(
@@ -276,7 +273,7 @@ class ApiServer:
                     timeout=timeout or self._timeout_of(method),
                     ssl=login.tls or True,
                     server_hostname=login.server_hostname,
-                    proxy=login.proxy,
+                    proxy=login.proxy_in_use,
                     allow_redirects=False,
                 )
             except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from headroom.kube.errors import LoginError
+from headroom.kube.proxies import proxy_for
 
 ActsAs: TypeAlias = tuple[tuple[str, str], ...]  # headers of impersonation
 
@@ -37,8 +38,12 @@ class Connection:
     namespace: str | None = None  # namespace of the pod or of the kubeconfig's context
     origin: str = ""  # where the login was found, for messages
     peer: str = "API server"  # the kind of server, for messages
-    direct: bool = False  # whether proxies that the environment names are passed by. On loopback they always are.
     acts_as: ActsAs = ()  # the user to impersonate, where the kubeconfig names one
+
+    @property
+    def proxy_in_use(self) -> str | None:
+        """Return the proxy of the kubeconfig, for which NO_PROXY does not count, else that of the environment."""
+        return self.proxy or proxy_for(self.server)
 
 
 def acts_as(

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -17,13 +16,13 @@ from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from headroom.kube.connection import tls_context
 from headroom.kube.errors import LoginError
+from headroom.kube.proxies import proxy_for
 from scheduler_plugins.providers.provider import ProviderError
 from scheduler_plugins.providers.spec import MetricProvider
 
 BODY_LIMIT: Final = 64 * 2**20  # largest answer that is read: 5,000 nodes have about 5 MiB. [bytes]
 BEARER: Final = "Authorization"  # the header that has a bearer token
 _CHUNK: Final = 2**16
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _OK: Final = 200
 _REDIRECTS: Final = range(300, 400)
 _SHOWN: Final = 200  # how much of an answer that is none is shown. [characters]
@@ -46,14 +45,12 @@ class Site:
         Raises ProviderError: a file cannot be used, or the time is over.
         """
         tls, headers = await asyncio.to_thread(self._login)
-        direct = urlsplit(self.address).hostname in _LOOPBACK
         try:
             async with (
                 asyncio.timeout(self.settings.timeout_seconds),
                 aiohttp.ClientSession(
                     headers=headers,
                     connector=aiohttp.TCPConnector(ssl=tls, enable_cleanup_closed=NEEDS_CLEANUP_CLOSED),
-                    trust_env=not direct,
                     timeout=aiohttp.ClientTimeout(total=self.settings.timeout_seconds),
                 ) as session,
             ):
@@ -91,7 +88,7 @@ class Session:
         """The JSON of an answer. Raises ProviderError: there is none."""
         url = self._site.address.rstrip("/") + path
         try:
-            async with self._session.get(url, params=params, allow_redirects=False) as response:
+            async with self._session.get(url, params=params, allow_redirects=False, proxy=proxy_for(url)) as response:
                 body = await self._read(response)
                 if response.status != _OK:
                     message = _error_text(response, self._veiled(body.decode(errors="replace")).encode())

@@ -11,19 +11,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote, urlencode, urlsplit
 
 import numpy as np
 
 from agent.api import FloatArray
+from headroom.kube.proxies import proxy_for
 from kubectl_headroom.backtest.sources import Options, SourceUnavailableError
 from kubectl_headroom.backtest.sources.grid import STEP_SECONDS, plain, shown
 from kubectl_headroom.backtest.trace import TraceError
 
 BODY_LIMIT: Final = 1 << 28  # largest answer that is read: a day of 30,000 pods [bytes]
 SHORTEST_SECONDS: Final = 3600.0  # pieces of a range are not made shorter than this [s]
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOO_LARGE: Final = ("too many samples", "too many points", "exceeds", "exceeded maximum resolution", "limit")
 _REDIRECTS: Final = range(300, 400)
 _FAILED: Final = 500
@@ -65,11 +65,10 @@ class Api:
         login = _login(options)
         if login:
             self._headers["Authorization"] = login
-        handlers: list[urllib.request.BaseHandler] = [_NoRedirection()]
+        self._proxy = _proxy(url)
+        handlers: list[urllib.request.BaseHandler] = [_NoRedirection(), urllib.request.ProxyHandler({})]
         if urlsplit(url).scheme == "https":
             handlers.append(urllib.request.HTTPSHandler(context=_tls(options)))
-        if urlsplit(url).hostname in _LOOPBACK:
-            handlers.append(urllib.request.ProxyHandler({}))
         self._opener = urllib.request.build_opener(*handlers)
 
     def ranges(self, query: str, start: float, end: float) -> Iterator[Piece]:
@@ -121,6 +120,10 @@ class Api:
         """The series of an answer; raises AnswerTooLarge, or TraceError if there is none."""
         url = f"{self.url}/api/v1/{what}?{urlencode(parameters)}"
         request = urllib.request.Request(url, headers=self._headers)  # noqa: S310 - http or https, as was checked
+        if self._proxy is not None:
+            request.set_proxy(self._proxy.address, "http")
+            if self._proxy.login:
+                request.add_header("Proxy-authorization", self._proxy.login)
         query = parameters["query"]
         try:
             with self._opener.open(request, timeout=self._timeout) as response:
@@ -159,6 +162,31 @@ class Api:
         }
         usual = f"does not understand query {query!r}: {detail}; give another one with --query"
         return TraceError(f"{self.url}: {sentences.get(error.code, usual)}")
+
+
+class _Proxy(NamedTuple):
+    """A proxy of the environment."""
+
+    address: str  # host and port
+    login: str  # the value of Proxy-authorization; empty for none
+
+
+def _proxy(url: str) -> _Proxy | None:
+    """Return the proxy for a URL; raises TraceError for one that urllib cannot use."""
+    proxy = proxy_for(url)
+    if proxy is None:
+        return None
+    try:
+        parts = urlsplit(proxy)
+        good = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        variable = f"{urlsplit(url).scheme.upper()}_PROXY"
+        raise TraceError(f"{variable} must be an http proxy, such as http://proxy:3128; or name the host in NO_PROXY")
+    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+    header = f"Basic {base64.b64encode(login.encode()).decode()}" if login else ""
+    return _Proxy(parts.netloc.rpartition("@")[2], header)
 
 
 def _check_url(url: str) -> None:

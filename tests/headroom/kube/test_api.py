@@ -1,4 +1,5 @@
 import ssl
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -265,6 +266,24 @@ async def test_proxy_is_ignored_on_loopback(fake: Fake, monkeypatch: pytest.Monk
     server.add("list", answer({"ok": True}))
     async with ApiServer(api.connection, user_agent="test") as direct:
         assert await direct.get(PATH) == {"ok": True}
+
+
+async def test_proxy_of_the_environment_has_exceptions(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests go through the proxy of the environment, unless NO_PROXY names the server, also by a range."""
+    server, api = fake
+    proxy = api.connection.server.replace("http://", "http://user:p%40ss@")
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    monkeypatch.setenv("NO_PROXY", ".svc,10.0.0.0/8,fd00::/8")
+    server.add("list", answer({"ok": True}), answer({"ok": True}))
+    async with ApiServer(connection("http://192.0.2.1:6443"), user_agent="test") as remote:
+        assert await remote.get(PATH) == {"ok": True}
+    assert server.requests[-1].headers["Host"] == "192.0.2.1:6443"
+    assert server.requests[-1].headers["Proxy-Authorization"] == "Basic dXNlcjpwQHNz"
+    login = connection("http://10.96.0.1:443")
+    assert login.proxy_in_use is None
+    # A proxy of the kubeconfig is used for its server, whatever NO_PROXY names.
+    async with ApiServer(replace(login, proxy=proxy), user_agent="test") as remote:
+        assert await remote.get(PATH) == {"ok": True}
 
 
 async def test_guard_stops_writes(fake: Fake) -> None:

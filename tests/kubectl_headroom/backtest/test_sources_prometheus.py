@@ -321,6 +321,24 @@ def test_wrong_addresses_are_refused(url: str, says: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+def test_proxy_of_the_environment_has_exceptions(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries go through the proxy of the environment, unless NO_PROXY names the server, also by a range."""
+    monkeypatch.setenv("HTTP_PROXY", server.url.replace("http://", "http://user:p%40ss@"))
+    monkeypatch.setenv("NO_PROXY", "ample.com,198.51.100.0/24")
+    api = prometheus_api.Api("http://example.com:9090", Options())
+    assert list(api.ranges("x", START, START + HOUR))
+    _, _, headers = server.requests[-1]
+    assert headers["Host"] == "example.com:9090"
+    assert headers["Proxy-Authorization"] == "Basic " + base64.b64encode(b"user:p@ss").decode()
+    monkeypatch.setenv("NO_PROXY", "192.0.2.0/24")
+    with pytest.raises(SourceUnavailableError):
+        list(prometheus_api.Api("http://192.0.2.1:9090", Options(timeout_seconds=0.2)).ranges("x", START, START + HOUR))
+    assert len(server.requests) == 1
+    monkeypatch.setenv("HTTP_PROXY", "socks5://localhost:1080")
+    with pytest.raises(TraceError, match="HTTP_PROXY must be an http proxy"):
+        prometheus_api.Api("http://example.com:9090", Options())
+
+
 @pytest.mark.parametrize(
     ("options", "content", "says"),
     [

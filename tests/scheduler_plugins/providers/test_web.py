@@ -43,6 +43,19 @@ async def test_token_is_sent() -> None:
         assert server.requests[-1][2]["Authorization"] == "Bearer abc"
 
 
+async def test_proxy_of_the_environment_has_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests go through the proxy of the environment, unless NO_PROXY names the server, also by a range."""
+    async with answering({"/x": lambda _: {"a": 1}}) as server:
+        monkeypatch.setenv("HTTP_PROXY", server.url)
+        monkeypatch.setenv("NO_PROXY", "198.51.100.0/24")
+        assert await fetch("http://192.0.2.1:9090") == {"a": 1}
+        assert server.requests[-1][2]["Host"] == "192.0.2.1:9090"
+        monkeypatch.setenv("NO_PROXY", "192.0.2.0/24")
+        with pytest.raises(ProviderError):
+            await fetch("http://192.0.2.1:9090", timeout_seconds=0.2)
+        assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -166,7 +166,6 @@ _CONSTRAINTS: Final[Mapping[str, Any]] = {
     "tolerations": [_TOLERATION, _MOST],
     "topologySpreadConstraints": [_SPREAD, MOST_SOFT],
     "resourceClaims": [_PART, _MOST],
-    "schedulingGroup": _PART,
     "volumes": [_VOLUME, _MOST],
     "hostNetwork": bool,
     "hostUsers": bool,
@@ -210,6 +209,8 @@ def _pod(bounded: bool) -> Any:  # noqa: ANN401, FBT001 - types are values here
             initContainers=most(container),
             resources=resources,
             overhead=amounts,
+            schedulingGroup=_object("Group", **_named("podGroupName")),
+            workloadRef=_object("Workload", **_named("name", "podGroup", "podGroupReplicaKey")),
             **(_CONSTRAINTS if bounded else {}),
         ),
         status=_object(

@@ -55,6 +55,8 @@ def answer(
         if chosen is None and evaluated and node in cluster.nodes:
             result = select_victims(context, node, fit.misfit)
             chosen = result if isinstance(result, Candidate) and result.admitted else None
+        if chosen is not None and any(victim.node != node for victim in chosen.victims):
+            chosen = None  # kube-scheduler evicts on that node alone: reclaiming may evict the whole group
         if chosen is not None and not _is_protected(context, chosen, budgets_rule):
             answered[node] = chosen
     if answered and context.quota is not None:
@@ -88,6 +90,8 @@ def _as_proposed(context: PreemptionContext, node: str, victims: Victims) -> Can
     if not victims.uids or not allowed.keys() >= set(victims.uids):
         return None
     freed, leaving = ReleasedUsage(context), tuple(allowed[uid] for uid in victims.uids)
+    if any(member.uid not in victims.uids for pod in leaving for member in context.unit(pod)):
+        return None  # a part of a scheduling group
     for pod in leaving:
         freed.take(pod)
     return Candidate(node, leaving, victims.budget_violations) if freed.suffices() else None

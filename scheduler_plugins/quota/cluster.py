@@ -63,6 +63,7 @@ class QuotaCluster:
         self.pods: Final[dict[str, QuotaPod]] = {}  # every pod that has not ended, by uid
         self._with_anti_affinity: dict[str, QuotaPod] = {}
         self._on_node: dict[str, dict[str, QuotaPod]] = {}
+        self._groups: dict[tuple[str, str], dict[str, QuotaPod]] = {}
         self._requested: dict[str, dict[str, int]] = {}
         self.nodes: Final[dict[str, QuotaNode]] = {}  # every node by name
         self.quota_objects: Final[dict[str, Json]] = {}  # readable ElasticQuotas as JSON, by uid
@@ -88,6 +89,10 @@ class QuotaCluster:
 
     def on_node(self, node: str) -> Mapping[str, QuotaPod]:
         return self._on_node.get(node, _NO_PODS)
+
+    def members(self, pod: QuotaPod) -> Collection[QuotaPod]:
+        """Return the placed pods of a pod's scheduling group, on any node; the pod alone without a group."""
+        return self._groups.get((pod.namespace, pod.group), {}).values() if pod.group else (pod,)
 
     def requested(self, node: str) -> Amounts:
         return self._requested.get(node, NOTHING)
@@ -263,6 +268,8 @@ class QuotaCluster:
             self._on_node.setdefault(pod.node, {})[pod.uid] = pod
             self._requested[pod.node] = plus(self._requested.get(pod.node, NOTHING), pod.requests)
             self._count_priority(pod, 1)
+            if pod.group:
+                self._groups.setdefault((pod.namespace, pod.group), {})[pod.uid] = pod
             if pod.anti_affinity:
                 self._with_anti_affinity[pod.uid] = pod
         nominations = pod.live and not pod.node and bool(pod.nominated or pod.hold is not None)
@@ -285,6 +292,11 @@ class QuotaCluster:
             return
         self._count_priority(former, -1)
         self._with_anti_affinity.pop(uid, None)
+        if former.group:
+            members = self._groups[former.namespace, former.group]
+            del members[uid]
+            if not members:
+                del self._groups[former.namespace, former.group]
         there = self._on_node[former.node]
         del there[uid]
         if there:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler_plugins.quota.amounts import UNLIMITED, Amounts, quantity
+from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, Amounts, plus, quantity
 from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
@@ -57,15 +57,23 @@ def over_max_usage(
 
 
 def _last(pods: list[QuotaPod], more: Amounts, since: float) -> list[QuotaPod]:
-    """Return the pods without which it would be within max; terminating ones count as gone."""
-    left, result = dict(more), []
-    for pod in sorted(pods, key=lambda pod: (not pod.terminating, pod.priority, -_bound_at(pod), pod.key)):
-        helps = any(left.get(name, 0) > 0 and amount > 0 for name, amount in pod.charge.items())
-        if not helps or not (pod.terminating or _bound_at(pod) > since):
+    """Return the pods without which it would be within max; terminating ones count as gone.
+
+    Of a scheduling group it is all of them, or none.
+    """
+    left, result, groups = dict(more), list[QuotaPod](), dict[str, list[QuotaPod]]()
+    ordered = sorted(pods, key=lambda pod: (not pod.terminating, pod.priority, -_bound_at(pod), pod.key))
+    for pod in ordered:
+        groups.setdefault(pod.group or pod.uid, []).append(pod)
+    for unit in groups.values():
+        charge: Amounts = NOTHING
+        for pod in unit:
+            charge = plus(charge, pod.charge)
+        helps = any(left.get(name, 0) > 0 and amount > 0 for name, amount in charge.items())
+        if not helps or not all(pod.terminating or _bound_at(pod) > since for pod in unit):
             continue
-        left = {name: amount - pod.charge.get(name, 0) for name, amount in left.items()}
-        if not pod.terminating:
-            result.append(pod)
+        left = {name: amount - charge.get(name, 0) for name, amount in left.items()}
+        result += [pod for pod in unit if not pod.terminating]
     return result
 
 

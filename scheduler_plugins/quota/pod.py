@@ -49,6 +49,7 @@ class QuotaPod:
     """True if its phase is Unknown: its node is silent, and its quota is not charged, as upstream has it."""
     static: bool = False  # whether kubelet runs it from a file: deleted, it is there again at once
     gated: bool = False  # whether a scheduling gate holds it back
+    group: str = ""  # the scheduling group in its namespace that it is bound with; empty where it has none
     own: bytes = field(default=b"", compare=False)
     """JSON of the metadata and status that are its own; empty unless kube-scheduler may look for a node for it."""
     spec: bytes = field(default=b"", compare=False)  # JSON of its spec, one object for all pods of its template
@@ -116,9 +117,16 @@ class QuotaPod:
             lost=status.get("phase") == "Unknown",
             static=is_mirror_pod(pod),
             gated=gated,
+            group=_group(spec),
             own=b"" if idle else _ENCODE([identity, status]),
             spec=b"" if idle else common.spec,
         )
+
+
+def _group(spec: Mapping[str, Any]) -> str:
+    """Return the PodGroup of a pod, or its group of a Workload as Kubernetes 1.35 names it; empty without either."""
+    named = spec.get("schedulingGroup") or spec.get("workloadRef")
+    return sys.intern("/".join(str(part) for part in named.values() if part) or "?") if named else ""
 
 
 class _Template(NamedTuple):

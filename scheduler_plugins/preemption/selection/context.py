@@ -226,7 +226,8 @@ class PreemptionContext:
 
         For a pod without a quota: pods of lower priority without one. For one within its guaranteed amounts:
         those of other namespaces that use more than their guaranteed amounts. Else: pods of lower
-        priority of its own namespace. Static pods cannot be victims.
+        priority of its own namespace. Static pods cannot be victims, and pods of a scheduling group only if all of it,
+        on any node, can.
         """
         pod, ledger, there = self.pod, self.cluster.ledger, self.cluster.on_node(node).values()
         if self.quota is None:
@@ -238,9 +239,22 @@ class PreemptionContext:
             result = [pod for pod in there if pod.namespace in self.lenders and not pod.static]
         if self.going:
             result = [pod for pod in result if pod.uid not in self.going]
+        result = [pod for pod in result if not pod.group or all(map(self._may_be_victim, self.unit(pod)))]
         if len(result) > 1:
             result.sort(key=importance, reverse=True)
         return result
+
+    def unit(self, pod: QuotaPod) -> Sequence[QuotaPod]:
+        """Return the pods that are evicted together with a pod: its scheduling group, on all nodes."""
+        return [member for member in self.cluster.members(pod) if member.uid not in self.going]
+
+    def _may_be_victim(self, other: QuotaPod) -> bool:
+        pod, less = self.pod, other.priority < self.pod.priority
+        if self.quota is None:
+            return less and self.cluster.ledger.quota(other.namespace) is None
+        if other.static:
+            return False
+        return less and other.namespace == pod.namespace if self.beyond_min else other.namespace in self.lenders
 
     def is_possible_victim(self, other: QuotaPod, freed: ReleasedUsage) -> bool:
         """Return whether one of these may still be evicted after others: a namespace keeps its guaranteed amounts."""

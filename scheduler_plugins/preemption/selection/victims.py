@@ -42,7 +42,8 @@ def select_victims(context: PreemptionContext, node: str, misfit: Misfit) -> Can
     """Select the victims of a node, as upstream's CapacityScheduling does.
 
     All possible victims are removed, in ascending priority. If the pod fits then, they are reprieved one by one, those
-    protected by a PodDisruptionBudget first, then by priority; a pod that does not fit back is a victim.
+    protected by a PodDisruptionBudget first, then by priority; a pod that does not fit back is a victim. Pods of a
+    scheduling group are removed and reprieved together, on all nodes.
     """
     potential, freed = all_possible_victims(context, node)
     gone = {*context.going, *(pod.uid for pod in potential)}
@@ -53,16 +54,24 @@ def select_victims(context: PreemptionContext, node: str, misfit: Misfit) -> Can
         return Rejected(node, reason, resolvable=True)
     if not freed.suffices(nominations=False):
         return Rejected(node, QUOTA, resolvable=True)
-    potential.reverse()
+    potential.sort(key=importance)
     protected, others = context.budgets.split(potential)
     victims: list[QuotaPod] = []
+    evaluated: set[str] = set()
     for victim in (*protected, *others):
-        gone.remove(victim.uid)
-        freed.give(victim)
+        if victim.uid in evaluated:
+            continue
+        unit = context.unit(victim)
+        uids = {pod.uid for pod in unit}
+        evaluated |= uids
+        gone -= uids
+        for pod in unit:
+            freed.give(pod)
         if not freed.suffices() or misfit(node, gone) is not None:
-            gone.add(victim.uid)
-            freed.take(victim)
-            victims.append(victim)
+            gone |= uids
+            for pod in unit:
+                freed.take(pod)
+            victims += unit
     if not victims:
         return Rejected(node, f'expected at least one victim pod on node "{node}"', resolvable=True, needless=True)
     violations = len(_among(victims, protected))
@@ -70,13 +79,14 @@ def select_victims(context: PreemptionContext, node: str, misfit: Misfit) -> Can
 
 
 def all_possible_victims(context: PreemptionContext, node: str) -> tuple[list[QuotaPod], ReleasedUsage]:
-    """Return all possible victims of a node, in ascending priority, and their usage."""
-    freed, result = ReleasedUsage(context), []
+    """Return all possible victims of a node, in ascending priority and with their groups, and their usage."""
+    freed, result = ReleasedUsage(context), dict[str, QuotaPod]()
     for victim in context.possible(node):
-        if context.is_possible_victim(victim, freed):
-            result.append(victim)
-            freed.take(victim)
-    return result, freed
+        if victim.uid not in result and context.is_possible_victim(victim, freed):
+            for pod in context.unit(victim):
+                result[pod.uid] = pod
+                freed.take(pod)
+    return list(result.values()), freed
 
 
 def no_victims(pod: QuotaPod, node: str) -> str:

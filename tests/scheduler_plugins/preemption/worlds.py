@@ -90,6 +90,7 @@ def pod_json(
     terminating: bool = False,
     static: bool = False,
     cpu: str = "0",
+    group: str = "",
 ) -> Json:
     namespace, _, name = key.partition("/")
     metadata: Json = {"name": name, "namespace": namespace, "uid": key, "labels": dict(labels or {})}
@@ -102,6 +103,8 @@ def pod_json(
         metadata["deletionTimestamp"] = "2026-01-01T01:00:00Z"
     containers = [{"name": "main", "resources": {"requests": {GPU: str(gpus), "cpu": cpu}}}]
     spec: Json = {"priority": priority, "containers": containers}
+    if group:
+        spec["schedulingGroup"] = {"podGroupName": group}
     if never:
         spec["preemptionPolicy"] = "Never"
     return {"metadata": metadata, "spec": spec, "status": status}

@@ -54,6 +54,8 @@ ANNOTATION_ESTIMATED_SECONDS_AFTER_INITIALIZED: Final = (
 """Pod annotation: how long after initialization the estimate counts. [s]"""
 ANNOTATION_SCHEDULING_RETRY: Final = "headroom.sh/scheduling-retry"
 """Pod annotation by the scheduler extender: when it last had kube-scheduler try a pod again that it had refused."""
+ANNOTATION_SCALE_UP_DELAY: Final = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
+"""Annotation of a pod: how old it must be until Cluster Autoscaler adds a node for it."""
 ANNOTATION_RECLAIM_HOLD: Final = "headroom.sh/reclaim-hold"
 """Pod annotation by the scheduler extender: the resources reserved for the pod, and until when; JSON."""
 CONDITION_RESERVED: Final = "headroom.sh/ResourcesReserved"

@@ -20,6 +20,8 @@ class Refusal:
     """True if removing pods from the node can cure it, so that kube-scheduler may try preemption there."""
     kind: str = ""
     """The reason without the numbers of this moment, where it has such; empty: the reason is the same every time."""
+    by_load: bool = False
+    """True if the load of the node alone refuses it: autoscalers find that its requests fit, and add no node."""
 
     @property
     def family(self) -> str:

@@ -263,7 +263,7 @@ def usage_percent(load: IntArray, allocatable: IntArray) -> IntArray:
 @lru_cache(maxsize=64)
 def refusals(resources: tuple[str, ...]) -> tuple[Refusal, ...]:
     """All that a node may be refused for, whether it occurs or not: pods of an earlier run are known by it."""
-    return (*(Refusal(group.reason(name)) for group in Group for name in resources), Refusal(EXPIRED))
+    return (*(Refusal(group.reason(name), by_load=True) for group in Group for name in resources), Refusal(EXPIRED))
 
 
 def ceiling(limit: int, allocatable: int) -> int:

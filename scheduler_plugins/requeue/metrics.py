@@ -1,6 +1,10 @@
 """Metrics of requeueing and of Events about refused pods."""
 
+from collections.abc import Iterable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from scheduler_plugins.requeue.unschedulable import Cause, Group
 
 
 class RequeueMetrics:
@@ -27,6 +31,13 @@ class RequeueMetrics:
             registry=registry,
         )
         """Pods that were not remembered."""
+        self.by_cause = Gauge(
+            "headroom_scheduler_waiting_pods_by_cause",
+            "Pods that wait, by cause: quota (no node helps), load (all nodes are hot, requests fit), other.",
+            ["cause"],
+            registry=registry,
+        )
+        """Pods that wait, by cause."""
         self.requeued = Counter(
             "headroom_scheduler_woken_pods", "Pods that were requeued by a patch that succeeded.", registry=registry
         )
@@ -59,3 +70,12 @@ class RequeueMetrics:
             registry=registry,
         )
         """Events by result; suppressed: the same was reported lately, or the pod did not wait for its turn."""
+
+    def count_causes(self, groups: Iterable[Group]) -> None:
+        """Count the pods of the groups by the cause of their refusal."""
+        counts = dict.fromkeys((Cause.POD, Cause.LOAD, Cause.OTHER), 0)
+        for group in groups:
+            if group.cause in counts:
+                counts[group.cause] += len(group.pods)
+        for cause, count in counts.items():
+            self.by_cause.labels(cause.value).set(count)

@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+import numpy as np
 
 from crds import names
 from headroom.kube import MERGE_PATCH, ApiError, ApiServer, ApiUnavailable, paths
@@ -13,11 +15,13 @@ from headroom.runtime.backoff import Backoff
 from headroom.runtime.clocks import Clocks
 from headroom.runtime.token_bucket import TokenBucket
 from scheduler_plugins.framework.cycle import Cycle
+from scheduler_plugins.requeue import scale_up_delay
 from scheduler_plugins.requeue.metrics import RequeueMetrics
 from scheduler_plugins.requeue.settings import RequeueSettings
-from scheduler_plugins.requeue.unschedulable import Group, UnschedulablePod, UnschedulablePods
-from scheduler_plugins.snapshot.arrays import Snapshot
+from scheduler_plugins.requeue.unschedulable import Cause, Group, UnschedulablePod, UnschedulablePods
+from scheduler_plugins.snapshot.arrays import Nodes, Snapshot
 from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.pod import PodRequest
 
 MISSING_RIGHT: Final = 'apiGroups: [""], resources: [pods/status], verbs: [patch]'
 """The rule that a role needs, as the chart gives it."""
@@ -95,7 +99,21 @@ class Requeuer:
             chosen = chosen[count:]
         for entry in chosen:
             entry.group.answered(entry.uid, self._clocks.monotonic(), placed=None)
+        await self._delay_scale_up()
+        self._metrics.count_causes(unschedulable.groups.values())
         return requeued
+
+    async def _delay_scale_up(self) -> None:
+        """Update the annotation for Cluster Autoscaler of as many pods as the tokens allow."""
+        refill, now = 1 / self._settings.patches_per_second, self._clocks.monotonic()
+        if not self._settings.scale_up_delay or now < self._resume_at:
+            return
+        left = self._tokens.left(self._settings.patch_burst, refill, now)
+        groups, placed = list(self._unschedulable.groups.values()), self._unschedulable.placed
+        for entry, annotations in scale_up_delay.patches(groups, placed, left):
+            self._tokens.take(refill, now)
+            if not await self._patch(entry, annotations):
+                return  # the next round goes on
 
     async def _evaluate(self) -> list[Group]:
         """The groups for which a node passes, of as many as there is time for. Requests are answered in between."""
@@ -105,7 +123,8 @@ class Requeuer:
         for number, group in enumerate(groups[first:] + groups[:first], first + 1):
             if group.pods and not group.requeued and now >= group.not_before:
                 started = time.perf_counter()
-                if self._passes(group, snapshot):
+                group.cause = self._cause(group, snapshot)
+                if group.cause is Cause.NONE:
                     ready.append(group)
                 spent += time.perf_counter() - started
                 if spent >= _ROUND_SECONDS:
@@ -115,18 +134,28 @@ class Requeuer:
         self._metrics.round_seconds.observe(spent)
         return ready
 
-    def _passes(self, group: Group, snapshot: Snapshot) -> bool:
-        """Return whether some node passes. A group that cannot be evaluated is logged, and stops no other."""
+    def _cause(self, group: Group, snapshot: Snapshot) -> Cause:
+        """Return why no node passes, if none does. A group that cannot be evaluated is logged, and stops no other."""
         try:
             pod, nodes = next(iter(group.pods.values())).request, group.fitting(snapshot)
-            # First what refuses a pod as such: it costs little.
-            passes = len(nodes) > 0 and self._cycle.refuses(pod, nodes) is None
-            result, group.problem = passes and bool(self._cycle.filter(pod, nodes).passes.any()), ""
+            result, group.problem = self._evaluated(pod, nodes), ""
         except Exception as error:  # noqa: BLE001 - whatever its pods hold
             if group.problem != (problem := str(error)):
                 _LOG.error("Pod %s and those like it cannot be evaluated: %s", group.pod.key, error)
-            result, group.problem = False, problem
+            result, group.problem = Cause.UNKNOWN, problem
         return result
+
+    def _evaluated(self, pod: PodRequest, nodes: Nodes) -> Cause:
+        # First what refuses a pod as such: it costs little.
+        if self._cycle.refuses(pod, nodes) is not None:
+            return Cause.POD
+        if not len(nodes):
+            return Cause.OTHER
+        verdict = self._cycle.filter(pod, nodes)
+        if verdict.passes.any():
+            return Cause.NONE
+        loads = np.array([refusal.by_load for refusal in verdict.refusals])
+        return Cause.LOAD if loads[verdict.refused].all() else Cause.OTHER
 
     def _choose(self, ready: Sequence[Group]) -> list[UnschedulablePod]:
         """The pods to requeue: the first ones of each group, as many as there are tokens."""
@@ -141,9 +170,17 @@ class Requeuer:
 
     async def _requeue(self, entry: UnschedulablePod) -> bool:
         """Patch a pod, unless another one has taken its name; whether that succeeded."""
-        namespace, _, name = entry.key.partition("/")
         entry.retried = micro_time(self._clocks.wall())
-        body = {"metadata": {"uid": entry.uid, "annotations": {names.ANNOTATION_SCHEDULING_RETRY: entry.retried}}}
+        annotations = {names.ANNOTATION_SCHEDULING_RETRY: entry.retried, **scale_up_delay.of_waiting(entry)}
+        if not await self._patch(entry, annotations):
+            return False
+        self._metrics.requeued.inc()
+        return True
+
+    async def _patch(self, entry: UnschedulablePod, annotations: Mapping[str, str | None]) -> bool:
+        """Patch annotations of a pod; None removes one. Returns whether that succeeded."""
+        namespace, _, name = entry.key.partition("/")
+        body = {"metadata": {"uid": entry.uid, "annotations": dict(annotations)}}
         try:
             # By the subresource, which takes annotations, too: the right to patch pods themselves would be the right to
             # run any image in another user's pod.
@@ -154,7 +191,8 @@ class Requeuer:
             self._metrics.patches.labels(result).inc()
             return False
         self._metrics.patches.labels("ok").inc()
-        self._metrics.requeued.inc()
+        if names.ANNOTATION_SCALE_UP_DELAY in annotations:
+            entry.scale_up_delay = annotations[names.ANNOTATION_SCALE_UP_DELAY] or ""
         if self._forbidden:
             _LOG.info("Refused pods are requeued again")
         self._unavailable.succeeded()

@@ -21,6 +21,9 @@ class RequeueSettings:
     """The burst after a quiet time. [pods]"""
     most_pods: int = 150_000
     """The limit of stored waiting pods; further ones wait for kube-scheduler's own five minutes. [pods]"""
+    scale_up_delay: bool = True
+    """True if pods that their quota refuses get the annotation cluster-autoscaler.kubernetes.io/pod-scale-up-delay, so
+    that Cluster Autoscaler adds no node for them until the quota admits them."""
     events: bool = True
     """True if each refused pod gets an Event with the numbers behind it. Needs the right to create Events."""
     events_per_second: float = 2.0

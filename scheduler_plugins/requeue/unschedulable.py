@@ -3,8 +3,10 @@
 import heapq
 import json
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from hashlib import blake2b
 from itertools import takewhile
 from typing import Any, Final
@@ -30,6 +32,7 @@ _FORGOTTEN_SECONDS: Final = 1800.0
 """kube-scheduler tries every unschedulable pod each five minutes, or as soon after as its queue is that long."""
 _BACKOFF_SECONDS: Final = (1.0, 60.0)
 _LARGEST_WINDOW: Final = 10_000
+_MOST_PLACED: Final = 10_000
 _OWN: Final = frozenset(
     {"uid", "key", "node_name", "created", "scheduled_at", "refused_at", "refusal", "fingerprint", "amounts", "facts"}
 )
@@ -58,6 +61,16 @@ class NodeSet:
         return snapshot.select([self.names[row] for row in rows.tolist()])[0]
 
 
+class Cause(StrEnum):
+    """The cause that keeps the pods of a group from a node, by their last evaluation."""
+
+    UNKNOWN = "unknown"  # not evaluated yet
+    NONE = "none"  # a node passes
+    POD = "quota"  # the pod as such: whatever the node
+    LOAD = "load"  # the load of each node, and nothing else
+    OTHER = "other"  # something else, such as Mid resources in deficit
+
+
 @dataclass(slots=True, eq=False)
 class UnschedulablePod:
     """A pod that was refused."""
@@ -69,6 +82,7 @@ class UnschedulablePod:
     group: "Group"  # the pods that are evaluated together with it
     refused_at: float  # when it was last refused [s, monotonic]
     retried: str  # the last value of its annotation that this process knows
+    scale_up_delay: str  # its annotation for Cluster Autoscaler; empty without one
 
     @property
     def request(self) -> PodRequest:
@@ -90,6 +104,7 @@ class Group:
     not_before: float = float("-inf")  # none is requeued before [s, monotonic]
     in_vain: bool = False  # whether one of those that were requeued together was refused
     problem: str = ""  # the error of its last evaluation
+    cause: Cause = Cause.UNKNOWN  # the cause of its refusal
 
     def answered(self, uid: str, now: float, *, placed: bool | None) -> None:
         """Note what became of a pod that was requeued: it was placed, refused, or nothing is known of it (None).
@@ -150,6 +165,7 @@ class UnschedulablePods:
         self._names: tuple[str, ...] = ()
         self.pods: dict[str, UnschedulablePod] = {}  # the pods by uid, those that were refused last at the end
         self.groups: dict[GroupKey, Group] = {}  # their groups
+        self.placed: deque[UnschedulablePod] = deque(maxlen=_MOST_PLACED)  # those that were placed lately
         self.overflowed = 0  # how many refusals were not remembered, as there were too many pods
 
     def refused(self, pod: PodRequest, json_pod: Mapping[str, Any], nodes: Sequence[str]) -> None:
@@ -187,8 +203,11 @@ class UnschedulablePods:
             self.forget(entry, placed=True)
         elif _retried(json_pod) > entry.retried:  # an older one is there where a patch of ours has failed
             self.forget(entry)
-        elif (pod := self._cache.read(json_pod)).alike != entry.group.pod.alike:  # plugins see something else in it
-            self._put(pod, json_pod, entry.group.nodes)
+        else:
+            entry.scale_up_delay = _annotation(json_pod, names.ANNOTATION_SCALE_UP_DELAY)
+            pod = self._cache.read(json_pod)
+            if pod.alike != entry.group.pod.alike:  # plugins see something else in it
+                self._put(pod, json_pod, entry.group.nodes)
 
     def _recover(self, json_pod: Mapping[str, Any]) -> None:
         """Take over a pod that an earlier process refused: kube-scheduler quotes its reason in the pod's condition."""
@@ -231,6 +250,7 @@ class UnschedulablePods:
             return
         if placed:
             self._waited(self._clock() - entry.since)
+            self.placed.append(entry)
         self._leave(entry, placed=placed or None)
 
     def _put(self, pod: PodRequest, json_pod: Mapping[str, Any], nodes: NodeSet | None) -> UnschedulablePod | None:
@@ -244,7 +264,8 @@ class UnschedulablePods:
         group = self.groups.setdefault(key, Group(key, pod, nodes))
         if entry is None:
             now = self._clock()
-            entry = UnschedulablePod(pod.uid, pod.key, pod.created, now, group, now, _retried(json_pod))
+            delay = _annotation(json_pod, names.ANNOTATION_SCALE_UP_DELAY)
+            entry = UnschedulablePod(pod.uid, pod.key, pod.created, now, group, now, _retried(json_pod), delay)
             self.pods[pod.uid] = entry
         else:
             self._leave(entry)
@@ -281,5 +302,8 @@ def _hashable(value: Any) -> Any:  # noqa: ANN401 - a field's value, and the sam
 
 
 def _retried(pod: Mapping[str, Any]) -> str:
-    annotations = pod["metadata"].get("annotations") or {}
-    return str(annotations.get(names.ANNOTATION_SCHEDULING_RETRY, ""))
+    return _annotation(pod, names.ANNOTATION_SCHEDULING_RETRY)
+
+
+def _annotation(pod: Mapping[str, Any], name: str) -> str:
+    return str((pod["metadata"].get("annotations") or {}).get(name, ""))

@@ -215,6 +215,11 @@ SCHEDULER: Final[Mapping[str, Case]] = {
         "The extender at i cannot understand 2 objects",
         {"instance": "i"},
     ),
+    "HeadroomPodsWaitForLoad": Case(
+        {'headroom_scheduler_waiting_pods_by_cause{cause="load"}': "12x240"},
+        {'headroom_scheduler_waiting_pods_by_cause{cause="quota"}': "12x240"},
+        "12 pods wait although their requests fit, because all nodes are hot",
+    ),
     "HeadroomWaitingOverflow": Case(
         {"headroom_scheduler_waiting_overflow": "12x240"},
         {"headroom_scheduler_waiting_overflow": "0x240"},

@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 
 import aiohttp
 import kopf
-from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from headroom.kube import ApiServer
+from headroom.kube.connector import connector, http_proxy
 from manager.context import Run
 from manager.handlers import admission, config, nodes
 from manager.handlers.config import ConfigReconciler
@@ -159,8 +159,8 @@ def _session(api: ApiServer, user_agent: str, distrusted: asyncio.Event) -> aioh
         return response
 
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=began.tls or False, enable_cleanup_closed=NEEDS_CLEANUP_CLOSED),
+        connector=connector(began.proxy_in_use, limit=0, ssl=began.tls or False),
         headers={"User-Agent": user_agent},
         middlewares=(authorize,),
-        proxy=began.proxy_in_use,
+        proxy=http_proxy(began.proxy_in_use),
     )

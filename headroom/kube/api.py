@@ -15,9 +15,9 @@ from typing import Any, Final, Self
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
-from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from headroom.kube.connection import ActsAs, Connection
+from headroom.kube.connector import connector, http_proxy
 from headroom.kube.decoding import Decode, undecoded_page
 from headroom.kube.errors import ApiError, ApiUnavailable, LoginError
 from headroom.kube.paging import PAGE_SIZE, Paging
@@ -119,8 +119,7 @@ class ApiServer:
     async def __aenter__(self) -> Self:
         headers = {"User-Agent": self._user_agent, "Accept": "application/json"}
         # A watch that is cancelled closes TLS gracefully, and waits for the server: no longer than the session lasts.
-        connector = aiohttp.TCPConnector(enable_cleanup_closed=NEEDS_CLEANUP_CLOSED)
-        self._session = aiohttp.ClientSession(headers=headers, connector=connector)
+        self._session = aiohttp.ClientSession(headers=headers, connector=connector(self.connection.proxy_in_use))
         return self
 
     async def __aexit__(
@@ -273,7 +272,7 @@ class ApiServer:
                     timeout=timeout or self._timeout_of(method),
                     ssl=login.tls or True,
                     server_hostname=login.server_hostname,
-                    proxy=login.proxy_in_use,
+                    proxy=http_proxy(login.proxy_in_use),
                     allow_redirects=False,
                 )
             except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -7,7 +7,7 @@ import base64
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,8 +16,10 @@ from urllib.parse import urlsplit
 import yaml
 
 from headroom.kube.connection import ActsAs, Connection, TokenFile, acts_as, bearer, tls_context
+from headroom.kube.connector import is_socks, without_login
 from headroom.kube.errors import LoginError
 
+_PROXIES: Final = ("http", "https", "socks5", "socks5h")
 _LEFT_TO_KUBERNETES: Final = ("exec", "auth-provider")
 
 
@@ -36,12 +38,19 @@ class _Entry:
             raise LoginError(f"{self.described}: {name} must be text, got {type(result).__name__}; put it in quotes")
         return result or None
 
+    def switch(self, name: str) -> bool:
+        """A field that is true or false; false when it is absent."""
+        result = self.fields.get(name) or False
+        if not isinstance(result, bool):
+            raise LoginError(f"{self.described}: {name} must be true or false, got {result!r}")
+        return result
+
     def content(self, name: str) -> bytes | None:
         """Return the content of the field `name-data`, or of the file that the field `name` names."""
         data, file = self.text(f"{name}-data"), self.text(name)
         try:
             if data:
-                return base64.b64decode(data, validate=True)
+                return base64.b64decode("".join(data.split()), validate=True)
             return (self.folder / file).read_bytes() if file else None
         except (OSError, ValueError) as error:  # a ValueError: not base64
             raise LoginError(f"{self.described}: {name} cannot be read: {error}") from None
@@ -62,14 +71,20 @@ def from_kubeconfig(paths: str, context: str | None) -> Connection:
     if not name:
         raise LoginError(f"{paths}: no current-context is set. Name a context, or `kubectl config use-context NAME`.")
     chosen = _find(documents, "context", name, paths)
-    cluster = _find(documents, "cluster", chosen.fields.get("cluster"), paths)
-    user = _find(documents, "user", chosen.fields.get("user"), paths)
+    if not chosen.text("cluster"):
+        raise LoginError(f"{chosen.described}: it names no cluster; give it one of: {_names(documents, 'cluster')}")
+    cluster = _find(documents, "cluster", chosen.text("cluster"), paths)
+    anonymous = _Entry({}, chosen.folder, chosen.described)
+    user = _find(documents, "user", chosen.text("user"), paths) if chosen.text("user") else anonymous
     server = cluster.text("server") or ""
     if not _is_url(server):
         raise LoginError(f"{cluster.described}: server must be a URL such as https://host:6443, got {server!r}")
     proxy = cluster.text("proxy-url")
-    if proxy and not _is_url(proxy):
-        raise LoginError(f"{cluster.described}: proxy-url must be an http or https URL, got {proxy!r}")
+    if proxy and not _is_url(proxy, _PROXIES):
+        shown = without_login(proxy)
+        raise LoginError(f"{cluster.described}: proxy-url must be an http, https or socks5 URL, got {shown!r}")
+    if is_socks(proxy) and cluster.text("tls-server-name"):
+        raise LoginError(f"{cluster.described}: tls-server-name has no effect with a socks5 proxy-url; remove one.")
     tls = _tls(cluster, user) if server.startswith("https://") else None
     login = _login(user, paths, name, tls)
     return Connection(
@@ -95,10 +110,10 @@ def _acts_as(user: _Entry) -> ActsAs:
     return acts_as(user.text("as"), [str(group) for group in groups], user.text("as-uid") or "", facts)
 
 
-def _is_url(text: str) -> bool:
+def _is_url(text: str, schemes: Collection[str] = ("http", "https")) -> bool:
     try:
         parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is no number
         return False
 
@@ -140,14 +155,24 @@ def _find(documents: list[tuple[Path, Mapping[str, Any]]], kind: str, name: Any,
         for entry in document.get(f"{kind}s") or ():
             if entry.get("name") == name:
                 return _Entry(entry.get(kind) or {}, file.parent, f"{kind} {name} of {file}")
+    raise LoginError(f"{paths}: there is no {kind} {name!r}. It has: {_names(documents, kind)}.")
+
+
+def _names(documents: list[tuple[Path, Mapping[str, Any]]], kind: str) -> str:
     entries = [str(entry.get("name")) for _, document in documents for entry in document.get(f"{kind}s") or ()]
-    raise LoginError(f"{paths}: there is no {kind} {name!r}. It has: {', '.join(entries) or 'none'}.")
+    return ", ".join(entries) or "none"
 
 
 def _tls(cluster: _Entry, user: _Entry) -> ssl.SSLContext:
     authority = cluster.content("certificate-authority")
     text = authority.decode("ascii", errors="replace") if authority else None
-    tls = tls_context(authority_text=text, verify=not cluster.fields.get("insecure-skip-tls-verify"))
+    insecure = cluster.switch("insecure-skip-tls-verify")
+    if insecure and text:
+        raise LoginError(
+            f"{cluster.described}: a certificate authority and insecure-skip-tls-verify exclude each other, "
+            "as for kubectl; remove one."
+        )
+    tls = tls_context(authority_text=text, verify=not insecure)
     certificate, key = user.content("client-certificate"), user.content("client-key")
     if certificate and key:
         _load_client_certificate(tls, certificate, key, user.described)
@@ -170,16 +195,16 @@ def _login(user: _Entry, paths: str, context: str, tls: ssl.SSLContext | None) -
     if any(user.fields.get(kind) for kind in _LEFT_TO_KUBERNETES):
         return _login_by_program(user, paths, context, tls)
     token, token_file = user.text("token"), user.text("tokenFile")
-    if token:
-        header = bearer(token)
-        if header is None:
-            raise LoginError(f"{user.described}: token must be one line of plain characters.")
-        return (lambda: header), (lambda: None)
-    if token_file:
+    header = bearer(token) if token else None
+    if token and header is None:
+        raise LoginError(f"{user.described}: token must be one line of plain characters.")
+    if token_file:  # as for kubectl, its content comes before the token
         renewed = TokenFile(user.folder / token_file)
-        if renewed.authorization() is None:
+        if renewed.authorization() is None and header is None:
             raise LoginError(f"{user.described}: tokenFile {token_file} cannot be read, or is not one line of text.")
-        return renewed.authorization, renewed.forget
+        return (lambda: renewed.authorization() or header), renewed.forget
+    if token:
+        return (lambda: header), (lambda: None)
     if user.fields.get("username"):
         pair = f"{user.fields['username']}:{user.fields.get('password', '')}".encode()
         basic = f"Basic {base64.b64encode(pair).decode()}"

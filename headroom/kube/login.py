@@ -5,6 +5,7 @@ from pathlib import Path
 
 from headroom.kube import connection
 from headroom.kube.connection import Connection
+from headroom.kube.connector import check_proxy
 from headroom.kube.errors import LoginError
 
 
@@ -18,6 +19,12 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Connec
     Raises:
         LoginError: there is none, or it is not usable; one line with the way out.
     """
+    result = _connection(kubeconfig, context)
+    check_proxy(result.proxy_in_use)
+    return result
+
+
+def _connection(kubeconfig: str | None, context: str | None) -> Connection:
     from headroom.kube.kubeconfig import from_kubeconfig  # noqa: PLC0415 - a pod never reads one, and YAML costs memory
 
     if kubeconfig is not None:

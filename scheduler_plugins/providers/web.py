@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import aiohttp
 import msgspec
-from aiohttp.connector import NEEDS_CLEANUP_CLOSED
 
 from headroom.kube.connection import tls_context
+from headroom.kube.connector import connector, http_proxy
 from headroom.kube.errors import LoginError
 from headroom.kube.proxies import proxy_for
 from scheduler_plugins.providers.provider import ProviderError
@@ -46,11 +46,15 @@ class Site:
         """
         tls, headers = await asyncio.to_thread(self._login)
         try:
+            proxied = connector(proxy_for(self.address), ssl=tls)
+        except LoginError as error:
+            raise ProviderError(str(error)) from error
+        try:
             async with (
                 asyncio.timeout(self.settings.timeout_seconds),
                 aiohttp.ClientSession(
                     headers=headers,
-                    connector=aiohttp.TCPConnector(ssl=tls, enable_cleanup_closed=NEEDS_CLEANUP_CLOSED),
+                    connector=proxied,
                     timeout=aiohttp.ClientTimeout(total=self.settings.timeout_seconds),
                 ) as session,
             ):
@@ -87,8 +91,9 @@ class Session:
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - any JSON
         """The JSON of an answer. Raises ProviderError: there is none."""
         url = self._site.address.rstrip("/") + path
+        proxy = http_proxy(proxy_for(url))
         try:
-            async with self._session.get(url, params=params, allow_redirects=False, proxy=proxy_for(url)) as response:
+            async with self._session.get(url, params=params, allow_redirects=False, proxy=proxy) as response:
                 body = await self._read(response)
                 if response.status != _OK:
                     message = _error_text(response, self._veiled(body.decode(errors="replace")).encode())

@@ -1,8 +1,10 @@
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 from aiohttp import web
@@ -52,3 +54,35 @@ async def serving_tls(
         yield f"https://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def socks_proxy(target: str) -> AsyncIterator[tuple[int, list[tuple[str, str, str, int]]]]:
+    """A SOCKS5 proxy that leads every connection to one server; its port, and user, password, name and port of each."""
+    wanted: list[tuple[str, str, str, int]] = []
+    parts = urlsplit(target)
+
+    async def text(reader: asyncio.StreamReader) -> str:
+        return (await reader.readexactly((await reader.readexactly(1))[0])).decode()
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while content := await reader.read(4096):
+            writer.write(content)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(1)
+        await text(reader)  # the ways to log in
+        writer.write(b"\x05\x02")
+        await reader.readexactly(1)
+        user, password = await text(reader), await text(reader)
+        writer.write(b"\x01\x00")
+        await reader.readexactly(4)  # connect, to a name
+        host, port = await text(reader), int.from_bytes(await reader.readexactly(2))
+        wanted.append((user, password, host, port))
+        inner_reader, inner_writer = await asyncio.open_connection(parts.hostname, parts.port)
+        writer.write(b"\x05\x00\x00\x01" + bytes(6))
+        await asyncio.gather(copy(reader, inner_writer), copy(inner_reader, writer))
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1], wanted

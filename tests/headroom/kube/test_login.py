@@ -4,16 +4,18 @@ import ssl
 import stat
 import subprocess
 import sys
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headroom import kube
-from headroom.kube import ApiServer, ApiUnavailable, LoginError, acts_as, connect
+from headroom.kube import ApiServer, ApiUnavailable, LoginError, acts_as, connect, connector
 from headroom.kube.connection import TokenFile, in_cluster
 from tests.headroom.kube.fake import answer, serving
-from tests.headroom.kube.logins import config, serving_tls, written
+from tests.headroom.kube.logins import config, serving_tls, socks_proxy, written
 from tests.support.world import Clock
 from tools.devcluster.certs import Pki
 
@@ -33,6 +35,66 @@ def test_logins(tmp_path: Path, user: dict[str, str], authorization: str | None)
     result = connect(written(tmp_path, config(user=user)))
     assert (result.server, result.authorization(), result.namespace) == ("http://127.0.0.1:1", authorization, "shop")
     assert result.tls is None
+
+
+@pytest.mark.parametrize("context", [{"cluster": "c"}, {"cluster": "c", "user": ""}, {"cluster": "c", "user": None}])
+def test_context_may_name_no_user(tmp_path: Path, context: dict[str, Any]) -> None:
+    """A context without user logs in as no user, as kubectl does, whatever users the kubeconfig lists."""
+    result = connect(written(tmp_path, config(top={"contexts": [{"name": "dev", "context": context}]})))
+    assert (result.authorization(), result.acts_as, result.namespace) == (None, (), None)
+
+
+def test_token_file_comes_first(tmp_path: Path) -> None:
+    """A token file comes before the token, which counts while the file cannot be read, as for kubectl."""
+    user = {"token": "t", "tokenFile": "token"}
+    login = connect(written(tmp_path, config(user=user)))
+    assert login.authorization() == "Bearer t"
+    (tmp_path / "token").write_text("from-file")
+    assert login.authorization() == "Bearer from-file"
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda text: f"{text}\n", lambda text: "\n".join(textwrap.wrap(text, 64)), " {}\r\n".format]
+)
+async def test_wrapped_data_is_read(tmp_path: Path, wrap: Callable[[str], str]) -> None:
+    """Base64 data may be in several lines, and end in a newline."""
+    pki = Pki(tmp_path)
+    client = pki.client("client", "client")
+    parts = {"client-certificate-data": client.cert, "client-key-data": client.key}
+    user = {name: wrap(base64.b64encode(path.read_bytes()).decode()) for name, path in parts.items()}
+    authority = {"certificate-authority-data": wrap(base64.b64encode(pki.ca.read_bytes()).decode())}
+    async with serving_tls(pki.server("server", ["127.0.0.1"]), client_authority=pki.ca) as server:
+        login = connect(written(tmp_path, config(cluster={"server": server, **authority}, user=user)))
+        async with ApiServer(login, user_agent="test") as api:
+            assert await api.get("/version") == {"hello": True}
+
+
+@pytest.mark.parametrize("proxy", ["socks5://u:p@localhost:1080", "socks5h://localhost:1080"])
+def test_missing_library_is_named(tmp_path: Path, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A SOCKS proxy needs a library that is not always there; the sentence names it, and no password."""
+    monkeypatch.setattr(connector, "_LIBRARY", "no_such_library")
+    file = written(tmp_path, config(cluster={"server": "http://api.example", "proxy-url": proxy}))
+    with pytest.raises(
+        LoginError, match=r"localhost:1080 needs the package aiohttp-socks.*headroom\[socks\]"
+    ) as caught:
+        connect(file)
+    assert "u:p" not in str(caught.value)
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    with pytest.raises(LoginError, match="aiohttp-socks"):
+        connect(written(tmp_path, config(cluster={"server": "http://api.example"})))
+
+
+@pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
+async def test_socks_proxy_is_used(tmp_path: Path, scheme: str) -> None:
+    """Requests go through the proxy, which resolves the server's name and gets the login of its URL."""
+    pytest.importorskip("aiohttp_socks")
+    pki = Pki(tmp_path)
+    async with serving_tls(pki.server("server", [], ["api.example"])) as server, socks_proxy(server) as (port, wanted):
+        cluster = {"server": "https://api.example:6443", "certificate-authority": "ca.crt"}
+        file = written(tmp_path, config(cluster={**cluster, "proxy-url": f"{scheme}://us%40er:pass@127.0.0.1:{port}"}))
+        async with ApiServer(connect(file), user_agent="test") as api:
+            assert await api.get("/version") == {"hello": True}
+    assert wanted == [("us@er", "pass", "api.example", 6443)]
 
 
 def test_context_can_be_chosen(tmp_path: Path) -> None:
@@ -80,7 +142,21 @@ def test_environment_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (config(top={"users": []}), "there is no user 'u'. It has: none."),
         (config(top={"clusters": None}), "there is no cluster 'c'. It has: none."),
         (config(cluster={"server": "host:6443"}), "server must be a URL such as https://host:6443, got 'host:6443'"),
-        (config(cluster={"proxy-url": "socks5://x"}), "proxy-url must be an http or https URL"),
+        (config(cluster={"proxy-url": "ftp://u:p@x"}), "proxy-url must be an http, https or socks5 URL, got 'ftp://x'"),
+        (config(cluster={"proxy-url": "socks5://x:port"}), "proxy-url must be an http, https or socks5 URL"),
+        (config(cluster={"proxy-url": "socks5://x", "tls-server-name": "api"}), "tls-server-name has no effect"),
+        (config(cluster={"server": "https://x", "insecure-skip-tls-verify": "false"}), "must be true or false"),
+        (
+            config(
+                cluster={"server": "https://x", "insecure-skip-tls-verify": True, "certificate-authority-data": "eA=="}
+            ),
+            "a certificate authority and insecure-skip-tls-verify exclude each other",
+        ),
+        (
+            config(top={"contexts": [{"name": "dev", "context": {"user": "u"}}]}),
+            "it names no cluster; give it one of: c",
+        ),
+        (config(top={"contexts": [{"name": "dev"}]}), "it names no cluster"),
         (config(cluster={"server": "https://x", "certificate-authority": "nope.crt"}), "certificate-authority cannot"),
         (config(cluster={"server": "https://x", "certificate-authority-data": "#"}), "certificate-authority cannot"),
         (

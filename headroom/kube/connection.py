@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from headroom.kube.errors import LoginError
 from headroom.kube.proxies import proxy_for
+from headroom.runtime import tls
 
 ActsAs: TypeAlias = tuple[tuple[str, str], ...]  # headers of impersonation
 
@@ -136,12 +137,12 @@ def tls_context(
         LoginError: the authority cannot be read.
     """
     try:
-        tls = ssl.create_default_context(cafile=authority_file, cadata=authority_text)
-    except (OSError, ssl.SSLError, ValueError) as error:
+        result = tls.context(authority_file, authority_text)
+    except (OSError, ValueError) as error:
         raise LoginError(
             f"The certificate authority {authority_file or 'in the kubeconfig'} is unusable: {error}"
         ) from None
     if not verify:
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-    return tls
+        result.check_hostname = False
+        result.verify_mode = ssl.CERT_NONE
+    return result

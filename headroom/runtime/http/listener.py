@@ -15,6 +15,7 @@ from typing import Final
 from headroom.runtime.http.connection import Connection, Limits, ListenerState
 from headroom.runtime.http.pages import Pages
 from headroom.runtime.http.tls_socket import TlsSocket, bind
+from headroom.runtime.tls import context
 
 _HANDSHAKE_SECONDS: Final = 10.0
 _BACKLOG: Final = 128
@@ -149,7 +150,7 @@ class _Certificates:
     def __init__(self, tls: ServerTls) -> None:
         self._tls, self._logged = tls, False
         try:
-            self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.client_ca)
+            self.context = context(tls.client_ca, purpose=ssl.Purpose.CLIENT_AUTH)
             """For new connections."""
             self.context.load_cert_chain(tls.certificate, tls.key, _NO_PASSWORD)
             self._seen = self._versions()

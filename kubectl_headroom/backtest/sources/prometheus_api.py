@@ -17,6 +17,8 @@ from urllib.parse import unquote, urlencode, urlsplit
 import numpy as np
 
 from agent.api import FloatArray
+from headroom.kube.connection import tls_context
+from headroom.kube.errors import LoginError
 from headroom.kube.proxies import proxy_for
 from kubectl_headroom.backtest.sources import Options, SourceUnavailableError
 from kubectl_headroom.backtest.sources.grid import STEP_SECONDS, plain, shown
@@ -226,15 +228,14 @@ def _secret(path: str, flag: str) -> str:
 def _tls(options: Options) -> ssl.SSLContext:
     what = f"--ca-file: {options.ca_file}"
     try:
-        context = ssl.create_default_context(cafile=options.ca_file or None)
+        context = tls_context(Path(options.ca_file) if options.ca_file else None, verify=not options.insecure)
         if options.client_cert:
             what = f"--client-cert: {options.client_cert}"
             context.load_cert_chain(options.client_cert, options.client_key or None)
+    except LoginError as error:
+        raise TraceError(f"{what} cannot be used: {error}") from error
     except (OSError, ssl.SSLError) as error:
         raise TraceError(f"{what} cannot be used: {error.strerror or error}") from error
-    if options.insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
     return context
 
 

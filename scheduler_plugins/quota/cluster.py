@@ -15,7 +15,7 @@ from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.ignored import IgnoredResources
 from scheduler_plugins.quota.ledger import QuotaLedger
-from scheduler_plugins.quota.nominations import Nomination, Nominations
+from scheduler_plugins.quota.nominations import LONGEST_SECONDS, Nomination, Nominations
 from scheduler_plugins.quota.objects import NAMESPACES, Budget, Namespaces, QuotaNode
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.preemption_grants import PreemptionGrants
@@ -69,6 +69,7 @@ class QuotaCluster:
         self.quota_objects: Final[dict[str, Json]] = {}  # readable ElasticQuotas as JSON, by uid
         self._budgets: dict[str, Budget] = {}
         self.claiming: Final[dict[str, QuotaPod]] = {}  # the pending pods with a nomination or a hold, by uid
+        self._nominated_since: dict[str, float | None] = {}
         self._answered: dict[str, tuple[QuotaPod, frozenset[str]]] = {}
         self._claims_version = 0
         self._known_claims = _KnownNominations()
@@ -113,18 +114,25 @@ class QuotaCluster:
     def nominations(self, now: float) -> Nominations:
         """Resources that pending pods claim: by nomination, or by a hold.
 
-        An expired hold does not count, nor does a nomination to a missing node.
+        An expired hold does not count. A nomination does not count to a missing node, without a binding for some
+        minutes, or where kube-scheduler refuses the pod for other reasons than resources.
         """
         return self._claims_at(now).nominations
 
     def nomination_of(self, pod: QuotaPod, now: float) -> Nomination | None:
         """Return the claim of a pod, if it has one."""
         hold = pod.hold if pod.hold is not None and pod.hold.lasts(self.present(now)) else None
-        node = hold.node if hold is not None else pod.nominated
+        node = hold.node if hold is not None else self._nominated_node(pod, now)
         if pod.node or not pod.live or pod.terminating or node not in self.nodes:
             return None
         victims = hold.victims if hold is not None else ()
         return Nomination(pod.uid, pod.namespace, pod.priority, pod.charge, pod.requests, node, victims)
+
+    def _nominated_node(self, pod: QuotaPod, now: float) -> str:
+        """Return the node that a pod has a claim to by its nomination; empty without one."""
+        since = self._nominated_since.get(pod.uid)
+        lasts = since is None or now - since < LONGEST_SECONDS
+        return pod.nominated if pod.claims_nomination and lasts else ""
 
     def holding(self, now: float) -> Sequence[QuotaPod]:
         return self._claims_at(now).holding
@@ -142,6 +150,8 @@ class QuotaCluster:
         cached, now = self._known_claims, self.present(now)
         if cached.version != self._claims_version or not cached.since <= now < cached.until:
             pods = self.claiming.values()
+            for uid, since in self._nominated_since.items():
+                self._nominated_since[uid] = now if since is None else min(since, now)
             holding = [pod for pod in pods if pod.hold is not None and pod.hold.lasts(now) and not pod.terminating]
             on: dict[str, list[QuotaPod]] = {}
             for pod in holding:
@@ -149,7 +159,9 @@ class QuotaCluster:
             nominations = Nominations(
                 nomination for pod in pods if (nomination := self.nomination_of(pod, now)) is not None
             )
-            changes = [time for pod in pods if pod.hold is not None for time in pod.hold.times if time > now]
+            times = [time for pod in pods if pod.hold is not None for time in pod.hold.times]
+            times += [since + LONGEST_SECONDS for since in self._nominated_since.values() if since is not None]
+            changes = [time for time in times if time > now]
             cached = _KnownNominations(
                 self._claims_version, now, min(changes, default=math.inf), nominations, holding, on
             )
@@ -261,6 +273,7 @@ class QuotaCluster:
 
     def place(self, pod: QuotaPod) -> None:
         """A pod that was read is there, or has changed."""
+        self._note_nomination(pod, self.pods.get(pod.uid))
         self._forget(pod.uid)
         if pod.live:
             self.pods[pod.uid] = pod
@@ -278,8 +291,21 @@ class QuotaCluster:
             self._resolve(pod.uid)
         self.ledger.put_pod(pod)
 
+    def _note_nomination(self, pod: QuotaPod, former: QuotaPod | None) -> None:
+        """Note when a nomination began: at the next reading of claims, if the watch shows the change.
+
+        Of a pod that is new here the nomination is no older than its refusal, as far as is known.
+        """
+        if not pod.nominated or pod.node or not pod.live:
+            self._nominated_since.pop(pod.uid, None)
+        elif former is None:
+            self._nominated_since[pod.uid] = pod.refused_since
+        elif former.nominated != pod.nominated:
+            self._nominated_since[pod.uid] = None
+
     def delete_pod(self, uid: str) -> None:
         """A pod is gone."""
+        self._nominated_since.pop(uid, None)
         self._forget(uid)
         self._set_claiming(uid, None)
         self._resolve(uid)

@@ -1,11 +1,40 @@
 """Claims of pending pods with their sums: admission reads them with every pod."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus
+from scheduler_plugins.snapshot.units import unix_time
+
+LONGEST_SECONDS: Final = 300.0  # how long a nomination without a binding is a claim [s]
+_RESOURCES: Final = re.compile(
+    r"\bInsufficient |Too many pods|\bresources\b|ElasticQuota |free ports|exceed threshold"
+)  # in kube-scheduler's message, reasons that end when pods end
+
+
+def refused_since(status: Mapping[str, Any]) -> float | None:
+    """Return since when kube-scheduler refuses a pod; None: it does not, or the time is unknown. [unix s]
+
+    Raises:
+        ValueError: the time is not RFC 3339.
+    """
+    refusal = _refusal(status)
+    return None if refusal is None else unix_time(refusal.get("lastTransitionTime"))
+
+
+def waits_for_resources(status: Mapping[str, Any]) -> bool:
+    """Return whether a pod may wait for pods to end: kube-scheduler's last message is not about other reasons alone."""
+    message = str((_refusal(status) or {}).get("message") or "").partition("preemption: ")[0]
+    return not message or _RESOURCES.search(message) is not None
+
+
+def _refusal(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    conditions = status.get("conditions") or ()
+    refusals = (part for part in conditions if (part.get("type"), part.get("status")) == ("PodScheduled", "False"))
+    return next(refusals, None)
 
 
 @dataclass(frozen=True, slots=True)

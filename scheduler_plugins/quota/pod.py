@@ -15,6 +15,7 @@ from scheduler_plugins.quota.affinity import AffinityTerm, required_anti_affinit
 from scheduler_plugins.quota.amounts import Amounts, larger
 from scheduler_plugins.quota.charge import Charging, charge_of, reserved_requests
 from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.nominations import refused_since, waits_for_resources
 from scheduler_plugins.snapshot.pod_template import TEMPLATE_BYTES, shared_spec, template_key
 from scheduler_plugins.snapshot.units import unix_time
 
@@ -43,6 +44,8 @@ class QuotaPod:
     labels: Mapping[str, str]  # its labels
     nominated: str  # its `status.nominatedNodeName`; empty where it has none
     hold: Hold | None  # its reservation
+    claims_nomination: bool = True  # whether its nomination is a claim: it may wait there for other pods to end
+    refused_since: float | None = None  # since when it is refused, of a nominated pod; None: unknown [unix s]
     host_ports: tuple[tuple[str, str, int], ...] = ()  # ports of the node that it takes: (address, protocol, port)
     anti_affinity: tuple[AffinityTerm, ...] = ()  # its required anti-affinity
     lost: bool = False
@@ -95,6 +98,7 @@ class QuotaPod:
         common = _templates((template_key(pod), charging), pod, charging)
         node, gated = str(spec.get("nodeName") or ""), bool(spec.get("schedulingGates"))
         idle = node or gated or (schedulers and spec.get("schedulerName") not in schedulers)
+        nominated = str(status.get("nominatedNodeName") or "")
         identity = {name: part for name, part in metadata.items() if name not in _SEPARATE}
         return cls(
             uid=sys.intern(str(metadata.get("uid") or "")),
@@ -110,7 +114,9 @@ class QuotaPod:
             charge=common.charge,
             requests=common.requests,
             labels=common.labels,
-            nominated=str(status.get("nominatedNodeName") or ""),
+            nominated=nominated,
+            claims_nomination=not nominated or waits_for_resources(status),
+            refused_since=refused_since(status) if nominated else None,
             hold=Hold.of_pod(pod),
             host_ports=common.host_ports,
             anti_affinity=common.anti_affinity,

@@ -17,7 +17,7 @@ from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.quota.unconfirmed import UnconfirmedReservations
 from tests.fuzz.strength import fuzz
-from tests.scheduler_plugins.objects import NOW, Json
+from tests.scheduler_plugins.objects import NOW, Json, at
 from tests.scheduler_plugins.quota.objects import GPU, node, pod, quota
 
 A = quota("a", {"cpu": 4, GPU: 4}, {"cpu": 6, GPU: 6})
@@ -162,6 +162,61 @@ def test_claims_count_by_namespace_and_priority() -> None:
 def test_not_a_claim(claimant: Json) -> None:
     cluster = _cluster(A, B, pod("x", "a", _gpus(5), node="n1"), claimant)
     assert _over(cluster, pod("p", "a", _gpus(1))) is None
+
+
+AFFINITY = "0/5 nodes are available: 5 node(s) didn't match Pod's node affinity/selector. preemption: 0/5 nodes are "
+FULL = "0/5 nodes are available: 1 Insufficient cpu, 4 node(s) had untolerated taint(s)."
+
+
+def _refused(message: str, since: float | None = 0, reason: str = "Unschedulable", node: str = "n1") -> Json:
+    item = pod("c", "a", _gpus(2), nominated=node)
+    refusal = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    item["status"]["conditions"] = [{**refusal, **({} if since is None else {"lastTransitionTime": at(since)})}]
+    return item
+
+
+@pytest.mark.parametrize(
+    ("claimant", "claims"),
+    [
+        (_refused(AFFINITY), False),
+        (_refused(f"{AFFINITY}available: 5 Insufficient cpu.", -86_400), False),
+        (_refused("Scheduling is blocked due to non-empty scheduling gates", reason="SchedulingGated"), False),
+        (_refused("0/1 nodes are available: 1 node(s) had volume node affinity conflict."), False),
+        (_refused(FULL), True),
+        (_refused(FULL, None), True),
+        (_refused(""), True),
+        (_refused("0/1 nodes are available: 1 Too many pods."), True),
+        (_refused("0/1 nodes are available: 1 node(s) resources reserved for a preempting pod."), True),
+        (_refused("0/1 nodes are available: 1 ElasticQuota a/q: cpu used 4 + requested 1 > max 4."), True),
+        (_refused(FULL, -299), True),
+        (_refused(FULL, -300), False),  # without a binding for some minutes
+        (_refused(FULL, 86_400), True),  # a clock is wrong
+        (_refused(FULL, -86_400, node="gone"), False),
+    ],
+)
+def test_nomination_ends(claimant: Json, *, claims: bool) -> None:
+    """kube-scheduler may never clear a nomination: one that waits for no pod to end is no claim."""
+    cluster = _cluster(A, B, pod("x", "a", _gpus(5), node="n1"), claimant)
+    assert (_over(cluster, pod("p", "a", _gpus(1))) is not None) is claims
+    assert _over(cluster, pod("p", "a", _gpus(1)), now=300) is None
+
+
+def test_new_nomination_is_a_new_claim() -> None:
+    """A pod that has waited for a day and is nominated now has a claim; it ends later, and a hold lasts by itself."""
+    cluster = _cluster(A, B, pod("x", "a", _gpus(5), node="n1"), _refused(FULL, -86_400, node=""))
+    wants = pod("p", "a", _gpus(1))
+    cluster.put_pod(_refused(FULL, -86_400))
+    assert _over(cluster, wants, now=10) is not None
+    cluster.put_pod({**_refused(FULL, -86_400), "spec": {**_refused(FULL)["spec"], "schedulerName": "s"}})
+    assert [_over(cluster, wants, now=now) is not None for now in (309, 310)] == [True, False]
+    held = pod("c", "a", _gpus(2), nominated="n1", hold=Hold("n1", NOW + 900))
+    cluster.put_pod(held)
+    assert [_over(cluster, wants, now=now) is not None for now in (899, 900)] == [True, False]
+    cluster.put_pod(_refused(FULL, node=""))
+    cluster.put_pod(_refused(FULL))
+    assert _over(cluster, wants, now=901) is not None
+    cluster.delete_pod("uid-a-c")
+    assert _over(cluster, wants, now=901) is None
 
 
 def test_counted_once_over_charge_hold_and_nomination() -> None:

@@ -261,6 +261,8 @@ class _Resource:
             if name in (NODE, SYS) and not system_known:
                 continue
             peaks[name] = self._peak(name, self.warm, capacity)
+            if (self._members(name) & self.observed & ~self.warm).any():  # not below the model's own
+                peaks[name] = max(peaks[name], self._peak(name, self.observed, capacity))
         if system_known and not history.warm(system, self._model.cold_start_seconds)[0]:
             peaks[SYS] = max(peaks[SYS], float(history.moments.highest[system[0]]))
         return raised(peaks, capacity, self.means, present)

@@ -107,10 +107,11 @@ def test_held_back_never_publishes_more(model: str, ratio: int) -> None:
     pods = [pod("a", 1000, GIB), pod("b", 4000, 12 * GIB), pod("c", 500, GIB)]
     node = used({"a": 2.0, "b": 10.0, "c": 0.2}, *pods)
     policy = replace(SHORT, model=model, parameters={}, reclaim_ratio_percent=ratio)
-    free = predicted(node, *pods, policy=policy).reclaimable
+    free = predicted(node, *pods, policy=policy)
     for names in (["a"], ["b"], ["c"], ["a", "b"], ["a", "b", "c"]):
-        result = predict(node.now, node.trainer, pods, FACTS, policy, held_back=names).reclaimable
-        assert result[MEMORY] <= free[MEMORY], names
+        result = predict(node.now, node.trainer, pods, FACTS, policy, held_back=names)
+        assert result.reclaimable[MEMORY] <= free.reclaimable[MEMORY], names
+        assert result.classes["prod"].peak[MEMORY] >= free.classes["prod"].peak[MEMORY], names
 
 
 def test_every_class_has_a_peak_and_prod_alone_is_reclaimable() -> None:

@@ -29,7 +29,7 @@ class ElasticQuotaStatus(Part):
     used: Mapping[str, QuantityText] | None = None
     """In use, per resource."""
     conditions: tuple[Condition, ...] | None = None
-    """The conditions `InForce`, `MinWithinMax`, `MinWithinCapacity` and `UsedWithinMax`."""
+    """Conditions `InForce`, `MinWithinMax`, `MinWithinCapacity`, `UsedWithinMax`; `ResourcesCounted` where False."""
 
 
 @dataclass(frozen=True, slots=True)

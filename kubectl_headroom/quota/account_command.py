@@ -6,7 +6,6 @@ inForce, enforced, resources as `quota -o json` has them with "left": null for n
 findings as of `quota verify`, sentences, notes. Amounts are Kubernetes quantities.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from headroom import kube
@@ -73,7 +72,7 @@ def _tables(found: Account, now: float, *, wide: bool) -> None:
         outputs.line()
         outputs.line(f"Pods it is charged for{_more(len(found.charged), most)}")
         rows = [
-            [Cell(pod.name, "bold"), Cell(str(pod.priority)), Cell(pod.node), Cell(_list(pod.charge))]
+            [Cell(pod.name, "bold"), Cell(str(pod.priority)), Cell(pod.node), Cell(show.listed(pod.charge))]
             for pod in found.charged[:most]
         ]
         table.write(_CHARGED, rows)
@@ -84,7 +83,7 @@ def _tables(found: Account, now: float, *, wide: bool) -> None:
             [
                 Cell(pod.pod.name, "bold"),
                 Cell(str(pod.pod.priority)),
-                Cell(_list(pod.pod.charge)),
+                Cell(show.listed(pod.pod.charge)),
                 Cell(pod.why or "not because of quotas", "yellow" if pod.why else ""),
             ]
             for pod in found.waiting[:most]
@@ -108,10 +107,6 @@ def _more(number: int, most: int | None) -> str:
     return "" if most is None or number <= most else f" ({number - most} more with -o wide)"
 
 
-def _list(charge: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {show.text(name, amount)}" for name, amount in charge.items()) or amounts.NOTHING
-
-
 def as_json(seen: QuotaSnapshot, found: Account) -> dict[str, Any]:
     """The account for programs."""
     shares = found.shares.shares if found.shares is not None else ()
@@ -126,14 +121,14 @@ def as_json(seen: QuotaSnapshot, found: Account) -> dict[str, Any]:
             for share in shares
         ],
         "charged": [
-            {"pod": pod.key, "priority": pod.priority, "node": pod.node, "charged": _quantities(pod.charge)}
+            {"pod": pod.key, "priority": pod.priority, "node": pod.node, "charged": show.quantities(pod.charge)}
             for pod in found.charged
         ],
         "waiting": [
             {
                 "pod": pod.pod.key,
                 "priority": pod.pod.priority,
-                "requests": _quantities(pod.pod.charge),
+                "requests": show.quantities(pod.pod.charge),
                 "why": pod.why or None,
             }
             for pod in found.waiting
@@ -146,10 +141,6 @@ def as_json(seen: QuotaSnapshot, found: Account) -> dict[str, Any]:
         "sentences": list(sentences(found)),
         "notes": seen.notes,
     }
-
-
-def _quantities(charge: Mapping[str, int]) -> dict[str, str]:
-    return {name: quantity(name, amount) for name, amount in charge.items()}
 
 
 def _quantity(name: str, amount: int | None) -> str | None:

@@ -112,11 +112,8 @@ def _bounds(quota: Quota) -> Iterator[Finding]:
         if quota.min[name] > quota.max.get(name, UNLIMITED):
             texts = f"min of {name}, {_text(name, quota.min)}, is more than max, {_text(name, quota.max)}"
             yield Finding(Level.WRONG, "bounds", quota.key, f"{texts}: min can never be used")
-    for name in quota.named:
-        if not is_counted(name):
-            yield Finding(
-                Level.NOTE, "unbounded", quota.key, f"names {name}, which pods do not request: it has no effect"
-            )
+    for name in quota.uncounted:
+        yield Finding(Level.NOTE, "unbounded", quota.key, f"names {name}, which pods do not request: it has no effect")
 
 
 def _over_max(cluster: QuotaCluster, quota: Quota) -> Iterator[Finding]:
@@ -129,7 +126,10 @@ def _over_max(cluster: QuotaCluster, quota: Quota) -> Iterator[Finding]:
 
 def _names(quota: Quota, *amounts: Amounts) -> list[str]:
     return _in_order(
-        {*(name for name in quota.named if is_counted(name)), *(name for amount in amounts for name in amount)}
+        {
+            *(name for name in quota.named if is_counted(name)),
+            *(name for amount in amounts for name in amount if quota.concerns(name)),
+        }
     )
 
 

@@ -20,13 +20,12 @@ notes               sentences
 Amounts are Kubernetes quantities ("500m", "3Gi", "2"); times are as in the API.
 """
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from kubectl_headroom.quota.explanation import Claimant, Explanation, Line
 from kubectl_headroom.quota.reading import QuotaSnapshot
-from kubectl_headroom.quota.show import profile
+from kubectl_headroom.quota.show import profile, quantities
 from scheduler_plugins.api import Decision, QuotaPod, quantity
 
 KIND: Final = "QuotaExplanation"
@@ -74,7 +73,7 @@ def _claim(each: Claimant) -> dict[str, Any]:
         "pod": each.pod,
         "priority": each.nomination.priority,
         "node": each.nomination.node,
-        "requests": _amounts(each.nomination.charge),
+        "requests": quantities(each.nomination.charge),
         "heldUntil": None if held is None else datetime.fromtimestamp(held, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
 
@@ -108,9 +107,5 @@ def _victim(pod: QuotaPod) -> dict[str, Any]:
         "uid": pod.uid,
         "priority": pod.priority,
         "node": pod.node,
-        "charged": _amounts(pod.charge),
+        "charged": quantities(pod.charge),
     }
-
-
-def _amounts(amounts: Mapping[str, int]) -> dict[str, str]:
-    return {name: quantity(name, amount) for name, amount in amounts.items()}

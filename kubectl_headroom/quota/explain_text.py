@@ -1,12 +1,12 @@
 """An explanation as text: the answer and why, then the numbers."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from kubectl_headroom.quota.explanation import Claimant, Explanation, Line
-from kubectl_headroom.quota.show import text
+from kubectl_headroom.quota.show import listed, text
 from kubectl_headroom.table import Cell, Column, Row
 from manager.api import amounts
 from scheduler_plugins.api import Decision, QuotaPod
@@ -37,7 +37,7 @@ def _of_bound(explanation: Explanation) -> Iterator[str]:
     if quota is None:
         yield "Its namespace has no ElasticQuota: no quota is charged for it, and quotas never evict it."
         return
-    charge = ", ".join(f"{name} {text(name, amount)}" for name, amount in pod.charge.items()) or "nothing"
+    charge = listed(pod.charge) if len(pod.charge) > 1 else "nothing"
     yield f"Its quota is charged {charge} for it."
     if explanation.over_min:
         over = ", ".join(
@@ -124,7 +124,7 @@ def _claim(each: Claimant) -> Row:
         Cell(each.pod, "bold"),
         Cell(str(each.nomination.priority)),
         Cell(each.nomination.node),
-        Cell(_list(each.nomination.charge)),
+        Cell(listed(each.nomination.charge)),
         Cell(until),
     )
 
@@ -135,13 +135,9 @@ def _victim(pod: QuotaPod) -> Row:
         Cell(pod.key, "bold"),
         Cell(str(pod.priority)),
         Cell(pod.node),
-        Cell(_list(pod.charge)),
+        Cell(listed(pod.charge)),
         Cell(started),
     )
-
-
-def _list(charge: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {text(name, amount)}" for name, amount in charge.items()) or amounts.NOTHING
 
 
 def _time(seconds: float) -> str:

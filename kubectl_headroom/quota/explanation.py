@@ -118,6 +118,7 @@ def _lines(seen: QuotaSnapshot, pod: QuotaPod, quota: Quota | None) -> tuple[Lin
     own, everything = minus(own, pod.charge), minus(everything, pod.charge)
     used, all_used, all_min = ledger.used(pod.namespace), ledger.total_used, ledger.total_min
     names = {*pod.charge, *own, *everything, *(name for name in quota.named if is_counted(name)), *all_used}
+    names = {name for name in names if quota.concerns(name) or name in all_min}
     result = []
     for name in sorted(names, key=lambda each: (CORE.index(each) if each in CORE else len(CORE), each)):
         most = quota.max.get(name, UNLIMITED)

@@ -110,7 +110,9 @@ def _total(name: str, found: Iterable[QuotaShares], least: Amounts, used: Amount
 
 
 def _names(quota: Quota, used: Amounts, pending: Amounts) -> list[str]:
-    concerned = {name for amounts in (used, pending) for name, amount in amounts.items() if amount}
+    concerned = {
+        name for amounts in (used, pending) for name, amount in amounts.items() if amount and quota.concerns(name)
+    }
     return _in_order({*(name for name in quota.named if is_counted(name)), *concerned})
 
 

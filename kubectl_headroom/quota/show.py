@@ -13,7 +13,7 @@ total               the same list over all quotas that are in force, for any req
 notes               sentences
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kubectl_headroom.quota.reading import QuotaSnapshot
@@ -76,6 +76,20 @@ def text(resource: str, amount: int) -> str:
     exact = quantity(resource, amount)
     in_bytes = resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
     return amounts.memory(amount) if in_bytes and len(exact) > _LONGEST_EXACT else exact
+
+
+def listed(charge: Mapping[str, int]) -> str:
+    """A pod's charge as people read it: "cpu 2, memory 1Gi". That it is one pod is left out."""
+    return ", ".join(f"{name} {text(name, amount)}" for name, amount in _requested(charge)) or amounts.NOTHING
+
+
+def quantities(charge: Mapping[str, int]) -> dict[str, str]:
+    """The same for programs."""
+    return {name: quantity(name, amount) for name, amount in _requested(charge)}
+
+
+def _requested(charge: Mapping[str, int]) -> Iterable[tuple[str, int]]:
+    return ((name, amount) for name, amount in charge.items() if name != "pods")
 
 
 def as_json(seen: QuotaSnapshot, quotas: Iterable[QuotaShares], total: Sequence[Share]) -> dict[str, Any]:

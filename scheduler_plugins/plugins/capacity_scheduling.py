@@ -198,7 +198,11 @@ def account(cluster: QuotaCluster, pod: QuotaPod, now: float) -> dict[str, Any]:
         "sumOfMin": ledger.total_min,
     }
     shown = {
-        line: {name: bound(name, amount) for name, amount in amounts.items() if amount or name in pod.charge}
+        line: {
+            name: bound(name, amount)
+            for name, amount in amounts.items()
+            if quota.concerns(name) and (amount or name in pod.charge)
+        }
         for line, amounts in lines.items()
     }
     return {"quota": quota.key, **shown}

@@ -18,14 +18,18 @@ NOTHING: Final[Amounts] = MappingProxyType({})  # no resources
 UNLIMITED: Final = INT64_MAX  # in place of a missing bound
 CORE: Final = ("cpu", "memory", "ephemeral-storage", "pods")  # resources that always count
 _CORE: Final = frozenset(CORE)
+_OF_RESOURCE_QUOTAS: Final = ("requests.", "limits.", "count/")  # names that no pod requests begin with
+_OF_STORAGE_CLASSES: Final = ".storageclass.storage.k8s.io/"
 _IN_BYTES: Final = frozenset({"memory", "ephemeral-storage"})
 
 
 def is_counted(resource: str) -> bool:
     """Return whether quotas can bound a resource: core ones, and what Kubernetes calls scalars.
 
-    Scalars are extended resources, huge pages and attachable volumes; not quota names such as requests.cpu.
+    Scalars are extended resources, huge pages and attachable volumes; not names of ResourceQuotas such as requests.cpu.
     """
+    if resource.startswith(_OF_RESOURCE_QUOTAS) or _OF_STORAGE_CLASSES in resource:
+        return False
     return resource in _CORE or is_scalar(resource)
 
 
@@ -125,7 +129,8 @@ def over_min_with(
         guaranteed: the resources that any quota guarantees; None: all.
     """
     requested = _requested(request)
-    names = [name for name in requested if guaranteed is None or name in guaranteed] or requested
+    names = [name for name in requested if guaranteed is None or name in guaranteed]
+    names = names or [name for name in requested if name != "pods"]
     return [name for name in names if used.get(name, 0) + request[name] > minimum.get(name, 0)]
 
 

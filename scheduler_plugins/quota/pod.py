@@ -154,6 +154,7 @@ def _read_template(pod: Mapping[str, Any], charging: Charging) -> _Template:
     charge, requests = charge_of(counted), reserved_requests(counted)
     if charging is Charging.SCHEDULER:
         charge = larger(charge, {name: amount for name, amount in requests.items() if name != "pods"})
+    charge = {**charge, "pods": 1}
     return _Template(
         priority=priority if type(priority) is int else 0,
         charge=_shared(tuple(charge.items())),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, Amounts, amounts_of, quantity
+from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, Amounts, amounts_of, is_counted, quantity
 from scheduler_plugins.snapshot.units import unix_time
 
 _BOUNDED: Final = ("cpu", "memory", "ephemeral-storage")
@@ -41,8 +41,17 @@ class Quota:
     def seniority(self) -> tuple[float, str]:
         return self.created, self.name
 
+    @property
+    def uncounted(self) -> list[str]:
+        """The named resources that no pod requests: they limit nothing."""
+        return [name for name in self.named if not is_counted(name)]
+
+    def concerns(self, resource: str) -> bool:
+        """Return whether a resource in use is shown: the number of pods only where the quota names it."""
+        return resource != "pods" or resource in self.named
+
     def reported(self, used: Amounts) -> Mapping[str, str]:
-        names = dict.fromkeys((*self.named, *used))
+        names = dict.fromkeys((*self.named, *filter(self.concerns, used)))
         return {name: quantity(name, used.get(name, 0)) for name in names}
 
     @classmethod

@@ -198,6 +198,22 @@ async def test_min_above_max_is_refused(api: kube.ApiServer, minimum: Any, maxim
         await api.create(QUOTAS, _quota(minimum, maximum), DRY_RUN)
 
 
+@pytest.mark.parametrize("bound", ["min", "max"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("requests.cpu", "limits.cpu", "requests.nvidia.com/gpu", "count/jobs.batch", "configmaps", "gpu"),
+        "gold.storageclass.storage.k8s.io/requests.storage",
+    ],
+)
+async def test_names_without_effect_are_refused(api: kube.ApiServer, bound: str, name: str) -> None:
+    """No pod requests a resource of such a name."""
+    amounts = {"cpu": 2, "pods": 2, "hugepages-2Mi": "4Mi", "example.com/r": 1, "kubernetes.io/mid-cpu": 500}
+    await api.create(QUOTAS, _quota(amounts, amounts), DRY_RUN)
+    with pytest.raises(kube.ApiError, match=f"{bound} names a resource that pods do not request"):
+        await api.create(QUOTAS, _quota(*({name: 2} if bound == kind else amounts for kind in ("min", "max"))), DRY_RUN)
+
+
 GROUP = "judgement.test.headroom.example"
 KIND = {"kind": "Quantities", "plural": "quantities", "singular": "quantity"}
 CASE = {

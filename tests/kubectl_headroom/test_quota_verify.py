@@ -91,6 +91,11 @@ async def test_status_may_lag(capsys: pytest.CaptureFixture[str]) -> None:
             "uses 5 of nvidia.com/gpu, and max is 4: no pod is evicted for that, new pods wait",
         ),
         (
+            [quota("a", {"pods": 2}, used={"pods": "0"}), gpus("a", "a1", 0, "n1")],
+            "wrong status a/qa",
+            "status.used has pods 0, but the pods of the namespace sum to 1",
+        ),
+        (
             [quota("a", {"requests.cpu": 1}, used={"requests.cpu": "0"})],
             "note unbounded a/qa",
             "names requests.cpu, which pods do not request",

@@ -194,7 +194,8 @@ def _uses(context: PreemptionContext, quota: Quota, resource: str) -> str:
 def _needs(context: PreemptionContext, quota: Quota, resources: Sequence[str]) -> str:
     """Return the pod's needs within its namespace's min: of these resources if it requests any."""
     charge = context.pod.charge
-    requested = [name for name in (*resources, *charge) if charge.get(name, 0) > 0]
+    charged = (name for name in charge if name != "pods")
+    requested = [name for name in (*resources, *charged) if charge.get(name, 0) > 0]
     if not requested:
         return f"quota {quota.key} needs a place for one more pod"
     name = requested[0]

@@ -15,9 +15,12 @@ MIN_WITHIN_CAPACITY: Final = "MinWithinCapacity"
 USED_WITHIN_MAX: Final = "UsedWithinMax"
 """Condition: whether its namespace's bound pods are within max. They are not where max was lowered, another scheduler
 placed them, or the extender was away."""
-OURS: Final = (IN_FORCE, MIN_WITHIN_MAX, USED_WITHIN_MAX, MIN_WITHIN_CAPACITY)
+RESOURCES_COUNTED: Final = "ResourcesCounted"
+"""Condition, only where it is False: whether pods are charged for all that the quota names."""
+OURS: Final = (IN_FORCE, MIN_WITHIN_MAX, USED_WITHIN_MAX, MIN_WITHIN_CAPACITY, RESOURCES_COUNTED)
 """The conditions that are written here."""
 
+WAY_OUT: Final = "name cpu in place of requests.cpu, and limit objects and limits with a ResourceQuota"
 _MOST_NAMED: Final = 5
 
 
@@ -51,7 +54,7 @@ def findings(
         surroundings: what all quotas are evaluated against.
         bound_pods: the namespace's charge for bound pods. [milli-cores for cpu, else base units]
     """
-    result = [_in_force(quota, of_namespace), _min_within_max(quota)]
+    result = [_in_force(quota, of_namespace), _min_within_max(quota), *_resources_counted(quota)]
     if of_namespace[0].uid == quota.uid:
         result.append(_min_within_capacity(quota, surroundings))
         result.append(_used_within_max(quota, bound_pods))
@@ -77,6 +80,13 @@ def _min_within_max(quota: Quota) -> Finding:
         if amount > (most := quota.max.get(name, UNLIMITED))
     ]
     return _finding(MIN_WITHIN_MAX, wrong, "Within", "MinAboveMax", "Its namespace may use all that it is guaranteed.")
+
+
+def _resources_counted(quota: Quota) -> list[Finding]:
+    if not quota.uncounted:
+        return []
+    message = f"{_listed(quota.uncounted)}: no pod requests a resource of this name, so it limits nothing; {WAY_OUT}."
+    return [Finding(RESOURCES_COUNTED, False, "NamesWithoutEffect", message, warns=True)]
 
 
 def _used_within_max(quota: Quota, bound_pods: Amounts) -> Finding:

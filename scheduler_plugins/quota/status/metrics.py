@@ -57,7 +57,10 @@ def _levels(quota: Quota, used: Amounts) -> tuple[Amounts, Amounts, Amounts]:
     """Used, min and max; without resources that neither the quota names nor a pod uses."""
     counted = [name for name in quota.named if name in quota.min or name in quota.max]
     return (
-        {**dict.fromkeys(counted, 0), **{name: amount for name, amount in used.items() if amount}},
+        {
+            **dict.fromkeys(counted, 0),
+            **{name: amount for name, amount in used.items() if amount and quota.concerns(name)},
+        },
         quota.min,
         {name: quota.max[name] for name in counted if quota.max.get(name, UNLIMITED) < UNLIMITED},
     )

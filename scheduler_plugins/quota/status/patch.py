@@ -31,7 +31,7 @@ def update(quota: Json, used: Mapping[str, str] | None, found: Sequence[Finding]
     generation = metadata.get("generation")
     former = {condition.get("type"): condition for condition in stored if condition.get("type") in OURS}
     made = {finding.type: _condition(finding, former.get(finding.type), generation, now) for finding in found}
-    dropped = former.keys() - made.keys() if used is None else set()
+    dropped = former.keys() - made.keys()
     if dropped or any(former.get(kind) != condition for kind, condition in made.items()):
         conditions = [
             made.pop(str(condition.get("type")), condition)
@@ -43,9 +43,13 @@ def update(quota: Json, used: Mapping[str, str] | None, found: Sequence[Finding]
         return None
     news = [finding for finding in found if finding.warns and _differs(finding, former.get(finding.type))]
     identity = {name: metadata[name] for name in ("uid", "resourceVersion") if name in metadata}
-    words = "used" not in body and not any(
-        _differs(finding, former.get(finding.type)) or former[finding.type].get("observedGeneration") != generation
-        for finding in found
+    words = (
+        "used" not in body
+        and not dropped
+        and not any(
+            _differs(finding, former.get(finding.type)) or former[finding.type].get("observedGeneration") != generation
+            for finding in found
+        )
     )
     return Update({"metadata": identity, "status": body}, news, words)
 

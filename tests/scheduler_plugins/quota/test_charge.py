@@ -80,11 +80,11 @@ def test_resize_of_the_whole_pod() -> None:
 def test_charge_of_sidecars_and_pod_requests(spec: Json, by_containers: Json, by_scheduler: Json) -> None:
     """By default pod-level requests and sidecars are not charged, as upstream; with `scheduler` they are."""
     item = {"metadata": {"uid": "u"}, "spec": {"containers": [_container("c", cpu="1")], **spec}}
-    assert QuotaPod.from_json(item).charge == by_containers
-    assert QuotaPod.from_json(item, Charging.SCHEDULER).charge == by_scheduler
+    assert QuotaPod.from_json(item).charge == {**by_containers, "pods": 1}
+    assert QuotaPod.from_json(item, Charging.SCHEDULER).charge == {**by_scheduler, "pods": 1}
     plugin = CapacityScheduling(charge=Charging.SCHEDULER)
-    assert plugin.facts(item).charge == by_scheduler
-    assert plugin.new_state().read(item).charge == by_scheduler
+    assert plugin.facts(item).charge == {**by_scheduler, "pods": 1}
+    assert plugin.new_state().read(item).charge == {**by_scheduler, "pods": 1}
 
 
 def test_ports_of_lasting_containers() -> None:

@@ -83,7 +83,7 @@ def test_not_a_hold(text: Any) -> None:  # noqa: ANN401 - any value
     assert _read(text) is None
     item = pod("p", node="n1")
     item["metadata"]["annotations"] = {names.ANNOTATION_RECLAIM_HOLD: text}
-    assert QuotaPod.from_json(item).charge == {"cpu": 1000}
+    assert QuotaPod.from_json(item).charge == {"cpu": 1000, "pods": 1}
 
 
 def test_lasts_until_it_expires() -> None:

@@ -26,18 +26,18 @@ def _ledger(*items: Json) -> QuotaLedger:
 
 def test_pods_before_the_quota_count() -> None:
     ledger = _ledger(pod("old", "a", node="n1"), quota("a", {"cpu": 4}))
-    assert ledger.used("a") == {"cpu": 1000}
-    assert ledger.total_used == {"cpu": 1000}
+    assert ledger.used("a") == {"cpu": 1000, "pods": 1}
+    assert ledger.total_used == {"cpu": 1000, "pods": 1}
     assert ledger.total_min == {"cpu": 4000}
 
 
 def test_namespace_without_quota_is_not_among_all() -> None:
     ledger = _ledger(quota("a", {"cpu": 4}), pod("x", "a", node="n1"), pod("y", "b", node="n1"))
-    assert ledger.total_used == {"cpu": 1000}
+    assert ledger.total_used == {"cpu": 1000, "pods": 1}
     ledger.delete_quota("a-q")
     assert ledger.total_used["cpu"] == 0
     assert ledger.total_min == {}
-    assert ledger.used("a") == {"cpu": 1000}
+    assert ledger.used("a") == {"cpu": 1000, "pods": 1}
     ledger.put_quota(Quota.from_json(quota("a", {"cpu": 2})))
     assert ledger.total_used["cpu"] == 1000
     assert ledger.total_min["cpu"] == 2000
@@ -67,7 +67,7 @@ def test_quota_is_deleted_and_recreated() -> None:
     ledger.put_quota(Quota.from_json(quota("a", {"cpu": 2}, uid="second", age=-5)))
     ledger.delete_quota("first")
     assert ledger.total_min == {"cpu": 2000}
-    assert ledger.used("a") == {"cpu": 1000}
+    assert ledger.used("a") == {"cpu": 1000, "pods": 1}
 
 
 def test_quota_of_a_namespace_that_is_deleted() -> None:
@@ -84,9 +84,9 @@ def test_quota_of_a_namespace_that_is_deleted() -> None:
 
 def test_resize_is_followed() -> None:
     ledger = _ledger(quota("a"), pod("x", "a", {"cpu": "1"}, node="n1"), pod("x", "a", {"cpu": "4"}, node="n1"))
-    assert ledger.used("a") == {"cpu": 4000}
+    assert ledger.used("a") == {"cpu": 4000, "pods": 1}
     ledger.put_pod(QuotaPod.from_json(pod("x", "a", {"cpu": "2", GPU: "1"}, node="n1")))
-    assert ledger.used("a") == {"cpu": 2000, GPU: 1}
+    assert ledger.used("a") == {"cpu": 2000, GPU: 1, "pods": 1}
     ledger.discharge("uid-a-x")
     assert not any(ledger.used("a").values())
     assert not any(ledger.total_used.values())
@@ -98,7 +98,7 @@ def test_ended_pods_release() -> None:
         assert not any(ledger.used("a").values())
     going = pod("x", "a", node="n1")
     going["metadata"]["deletionTimestamp"] = "2025-01-01T00:00:00Z"
-    assert _ledger(quota("a"), going).used("a") == {"cpu": 1000}
+    assert _ledger(quota("a"), going).used("a") == {"cpu": 1000, "pods": 1}
 
 
 def test_counted_once() -> None:
@@ -106,16 +106,16 @@ def test_counted_once() -> None:
     pending, bound = (QuotaPod.from_json(pod("x", "a", node=node)) for node in ("", "n1"))
     ledger.admit(pending)
     ledger.admit(pending)
-    assert ledger.used("a") == {"cpu": 1000}
+    assert ledger.used("a") == {"cpu": 1000, "pods": 1}
     assert ledger.bound("a") == NOTHING
     ledger.put_pod(pending)
-    assert ledger.used("a") == {"cpu": 1000}
+    assert ledger.used("a") == {"cpu": 1000, "pods": 1}
     ledger.put_pod(bound)
     ledger.put_pod(bound)
     ledger.admit(pending)
     ledger.withdraw("uid-a-x")
-    assert ledger.used("a") == ledger.bound("a") == {"cpu": 1000}
-    assert ledger.total_used == {"cpu": 1000}
+    assert ledger.used("a") == ledger.bound("a") == {"cpu": 1000, "pods": 1}
+    assert ledger.total_used == {"cpu": 1000, "pods": 1}
 
 
 def test_namespaces_are_removed() -> None:
@@ -126,7 +126,7 @@ def test_namespaces_are_removed() -> None:
         ledger.put_pod(QuotaPod.from_json(pod("x", namespace, node="n1")))
         ledger.delete_quota(f"{namespace}-q")
         ledger.discharge(f"uid-{namespace}-x")
-    assert ledger == QuotaLedger(version=ledger.version, total_used={"cpu": 0})
+    assert ledger == QuotaLedger(version=ledger.version, total_used={"cpu": 0, "pods": 0})
 
 
 def test_status_has_the_resources_of_the_quota() -> None:

@@ -150,7 +150,8 @@ def _fits(world: World, uid: str) -> bool:
         return True
     used = _used(world.bound())
     pending = [entry for entry in map(QuotaPod.from_json, world.pods.values()) if entry.uid != uid and not entry.node]
-    claimants = [item for item in pending if item.nominated in NODES]
+    claims = world.run.cluster.nominations(NOW + world.now).uids  # of nominations that have not ended
+    claimants = [item for item in pending if item.nominated in NODES and item.uid in claims]
     local, combined = candidate.charge, candidate.charge
     for claimant in claimants:
         least = amounts_of(QUOTAS[claimant.namespace]["spec"]["min"]) if claimant.namespace in QUOTAS else None
@@ -161,11 +162,12 @@ def _fits(world: World, uid: str) -> bool:
             combined = plus(combined, claimant.charge)
     most = amounts_of(QUOTAS[candidate.namespace]["spec"]["max"])
     mine = used.get(candidate.namespace, NOTHING)
-    if any(mine.get(name, 0) + amount > most.get(name, UNLIMITED) for name, amount in local.items()):
+    requested = [name for name, amount in candidate.charge.items() if amount]
+    if any(mine.get(name, 0) + local[name] > most.get(name, UNLIMITED) for name in requested):
         return False
     total = plus(used.get("a", NOTHING), used.get("b", NOTHING))
     least = plus(*(amounts_of(quota["spec"]["min"]) for quota in QUOTAS.values()))
-    return not _over(plus(total, combined), least)
+    return all(total.get(name, 0) + combined[name] <= least[name] for name in requested if name in least)
 
 
 def _over(used: Amounts, bounds: Amounts) -> bool:

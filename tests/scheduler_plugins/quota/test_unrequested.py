@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler_plugins.preemption.selection.context import PreemptionContext
+from scheduler_plugins.preemption.selection.context import PreemptionContext, ReleasedUsage
 from scheduler_plugins.quota.admission import refusal
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
@@ -88,3 +88,50 @@ def test_preemption_counts_requested_resources(requests: dict[str, str], beyond:
     assert list(context.beyond) == beyond
     assert {name for part in context.shortage for name in part} == ({"cpu"} if "cpu" in requests else set())
     assert {victim.name for victim in context.possible("n1")} == (set() if beyond else {"y"})
+
+
+@pytest.mark.parametrize(
+    ("quotas", "running", "over"),
+    [
+        ([quota("a", None, {"pods": 2})], 1, None),
+        ([quota("a", None, {"pods": 2})], 2, "pods"),
+        ([quota("a", {"pods": 1}), quota("b", {"pods": 1})], 1, None),  # the sum of min
+        ([quota("a", {"pods": 1}), quota("b", {"pods": 1})], 2, "pods"),
+        ([quota("a", {"cpu": 9}), quota("b", {"pods": 0})], 0, "pods"),
+        ([quota("a", {"cpu": 9})], 5, None),
+    ],
+)
+def test_pods_are_counted(quotas: list[Json], running: int, over: str | None) -> None:
+    """A quota of pods counts each pod, whatever it requests."""
+    cluster = _cluster(*quotas, *(pod(f"x{number}", "a", {"cpu": "0"}, node="n1") for number in range(running)))
+    assert _resource(cluster, pod("p", "a", {"cpu": "0"})) == over
+    status = cluster.ledger.quota("a").reported(cluster.ledger.bound("a"))  # type: ignore[union-attr]
+    named = "pods" in {**quotas[0]["spec"].get("min", {}), **quotas[0]["spec"].get("max", {})}
+    assert status.get("pods") == (str(running) if named else None)
+
+
+def test_places_for_pods_are_reclaimed() -> None:
+    cluster = _cluster(
+        quota("a", {"pods": 1}),
+        quota("b", {"pods": 2}),
+        *(pod(f"x{number}", "a", {"cpu": "0"}, node="n1") for number in range(3)),
+    )
+    context = PreemptionContext.of(QuotaPod.from_json(pod("p", "b", {"cpu": "0"})), cluster, NOW)
+    assert context.shortage == ({}, {"pods": 1})
+    assert len(context.possible("n1")) == 3
+    assert context.is_possible_victim(context.possible("n1")[0], ReleasedUsage(context))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("requests.cpu", "limits.cpu", "requests.nvidia.com/gpu", "limits.nvidia.com/gpu", "count/jobs.batch", "gpu"),
+        "gold.storageclass.storage.k8s.io/requests.storage",
+    ],
+)
+def test_names_without_effect(name: str) -> None:
+    cluster = _cluster(quota("a", {name: 1}, {name: 0, "cpu": 4}))
+    in_force = cluster.ledger.quota("a")
+    assert in_force is not None
+    assert in_force.uncounted == [name]
+    assert name not in {**in_force.min, **in_force.max, **cluster.ledger.total_min}

@@ -216,3 +216,15 @@ async def test_used_above_max() -> None:
     site.cluster.delete_pod("uid-r")
     assert await site.reconcile() == ["a/q"]
     assert site.conditions() == GOOD
+
+
+async def test_names_that_limit_nothing() -> None:
+    """An older quota may have them: the condition is there as long as they are."""
+    site = Site(quota(maximum={"requests.cpu": 2, "cpu": 4, "count/jobs.batch": 1}))
+    await site.reconcile()
+    assert site.conditions() == {**GOOD, "ResourcesCounted": "-NamesWithoutEffect"}
+    ((_, reason, note),) = site.recorder.events
+    assert (reason, note[:60]) == ("NamesWithoutEffect", "requests.cpu, count/jobs.batch: no pod requests a resource o")
+    site.create({**site.api.quotas["a/q"], "spec": {"max": {"cpu": 4}}})
+    await site.reconcile()
+    assert site.conditions() == GOOD

@@ -5,7 +5,7 @@ The reports are written by the test: a real agent needs minutes until it predict
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,8 +60,10 @@ class MidNode:
         result: Json = json.loads(self.cluster.kubectl("get", *words, "-o", "json"))
         return result
 
-    def report(self, reclaimable: str, usage: str = "300m") -> None:
-        """A full report: Reclaimable of Prod, and the usage of the node. Mid pods use nothing."""
+    def report(
+        self, reclaimable: str, usage: str = "300m", memory: str = "1Gi", pods: Mapping[str, str] | None = None
+    ) -> None:
+        """A full report: Reclaimable of Prod, the usage of the node, and the memory of some pods."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         used = {
             "node": {"cpu": usage, "memory": "1Gi"},
@@ -71,7 +73,11 @@ class MidNode:
         status = {
             "updateTime": now,
             "nodeMetric": {"nodeUsage": {"resources": used["node"]}, "systemUsage": {"resources": used["sys"]}},
-            "prodReclaimableMetric": {"resource": {"resources": {"cpu": reclaimable, "memory": "1Gi"}}},
+            "prodReclaimableMetric": {"resource": {"resources": {"cpu": reclaimable, "memory": memory}}},
+            "podsMetric": [
+                {"namespace": NAMESPACE, "name": name, "podUsage": {"resources": {"cpu": "0", "memory": amount}}}
+                for name, amount in (pods or {}).items()
+            ],
             "prediction": {"time": now, "classes": [{"name": name, "usage": used[name]} for name in used]},
         }
         patch = json.dumps({"status": status})
@@ -243,6 +249,32 @@ def test_prod_reclaims_its_resources(empty: MidNode) -> None:
     assert "shop/guarded stays" in _event(node, "MidEvictionRefused", node.name)
     assert node.metric('headroom_manager_mid_evictions_total{result="evicted"}') == 2
     assert node.metric('headroom_manager_mid_evictions_total{result="refused-by-budget"}') >= 1
+
+
+def test_usage_beyond_requests_goes_alone(empty: MidNode) -> None:
+    """Short of 700 MiB, a pod of a higher priority that uses 1.3 GiB of 64 MiB is evicted, and no other."""
+    node, stage = empty, Stage(empty.cluster)
+    stage.configure(_strategy(midEviction=EVICTING))
+    node.report("900m")
+    node.expect_published(900)
+    node.create(
+        pod("hungry", {MID_MEMORY: "64Mi"}, "mid-high"),
+        pod("small", {MID_MEMORY: "64Mi"}, "mid-low"),
+        pod("large", {MID_MEMORY: "700Mi"}, "mid-low"),
+    )
+    node.expect_phase("Running", "hungry", "small", "large")
+    pods = {"hungry": "1331Mi", "small": "20Mi", "large": "1Mi"}
+
+    def gone() -> bool:
+        node.report("900m", memory="128Mi", pods=pods)
+        time.sleep(1.1)  # reports are distinguished by their time, in seconds
+        return not node.phase("hungry")
+
+    wait(gone, seconds=120, what="the eviction")
+    assert "requested 64Mi memory, used 1.2Gi memory beyond" in _event(node, "MidPodEvicted", "hungry")
+    for _ in range(2 * AFTER_SECONDS):
+        gone()
+    assert [node.phase(name) for name in ("small", "large")] == ["Running"] * 2
 
 
 def _event(node: MidNode, reason: str, about: str) -> str:

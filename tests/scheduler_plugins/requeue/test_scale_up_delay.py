@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from crds.names import ANNOTATION_SCALE_UP_DELAY, ANNOTATION_SCHEDULING_RETRY
+from headroom.cluster.typed_pod import typed_pod
 from scheduler_plugins.framework.verdict import Refusal, Verdict
 from scheduler_plugins.requeue.scale_up_delay import NEVER
 from scheduler_plugins.requeue.settings import RequeueSettings
@@ -109,6 +110,19 @@ async def test_value_of_another_is_not_changed(value: str) -> None:
     quota.full = False
     await made.reconcile(after=120)
     assert annotations(made) == []
+
+
+async def test_watch_keeps_the_annotation() -> None:
+    """The watch reads the annotation, so that a later change of the pod does not hide it."""
+    made, quota = site()
+    wait(made, "p")
+    await made.reconcile()
+    made.pods["p"]["metadata"]["annotations"] = SET
+    made.unschedulable.put_pod(typed_pod(made.pods["p"]))
+    annotations(made)
+    quota.full = False
+    await made.reconcile(after=120)
+    assert annotations(made) == [("p", REMOVED)]
 
 
 async def test_restart_continues() -> None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import names
+from headroom.cluster.typed_pod import typed_pod
 from manager.inputs import Amounts, PodInputs, total
 from manager.mid.eviction.selection import Selection, beyond_requests, select_victims, subtract
 from tests.manager.mid.eviction.evicting_node import inputs_of, mid, short
@@ -62,6 +63,7 @@ def test_eviction_priority_before_priority(field: str) -> None:
 
     pods = [mid("plain"), stated(mid("first", priority=7900), "-5"), stated(mid("last", priority=7000), "10")]
     assert choose(pods, cpu=3000) == ["first", "plain", "last"]
+    assert choose(map(typed_pod, pods), cpu=3000) == ["first", "plain", "last"]  # as the watch decodes them
     for text in ("high", "1.5", "99999999999", ""):
         assert choose([stated(mid("a"), text), mid("b", priority=6999)], cpu=1) == ["b"]
 

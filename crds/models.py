@@ -14,6 +14,11 @@ _N: Final = Range(0, 10)
 
 MODELS: Final[Mapping[str, Mapping[str, Allowed]]] = {
     "borg-default": {"a": Range(1, 10)},
+    "coincidence": {
+        "targetViolationPercent": Range(0.1, 7),
+        "horizonHours": Range(1, 24),
+        "windowDays": _WINDOW_DAYS,
+    },
     "diversity": {"windowDays": _WINDOW_DAYS, "lambdaMin": Range(0, 1)},
     "max": {},
     "nsigma-v1": {"n": _N, "capAtHighest": Flag()},

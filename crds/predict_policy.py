@@ -53,7 +53,7 @@ class PredictPolicy(Part):
     reclaim_ratio_percent: int | None = None
     """Share of the warm Prod pods' requests that may be reclaimed. [percent]"""
     safety_margin_percent: int | None = None
-    """Added to the measured usage; absent is 0 for the default model, 10 for any other. [percent]"""
+    """Added to the measured usage; absent is 0 for coincidence and diversity, 10 for any other model. [percent]"""
     model: str | None = None
     """Name of the model."""
     parameters: Mapping[str, Any] | None = None
@@ -75,6 +75,7 @@ DEFAULTS: Final = PredictPolicy(
     model="diversity",
 )
 """The policy where nothing is configured. Its safety margin is `usual_margin`; its parameters are the model's own."""
+_WITHOUT_MARGIN: Final = frozenset({"coincidence", "diversity"})
 _OTHER_MARGIN_PERCENT: Final = 10
 
 
@@ -181,10 +182,10 @@ def _holds_large_number(value: Any) -> bool:  # noqa: ANN401 - a parameter of a 
 def usual_margin(model: str | None) -> int:
     """The safety margin of a model where none is set. [percent]
 
-    The default model has no margin: its addition for unobserved load is a
-    margin of its own. The other models state observed usage only.
+    `coincidence` and `diversity` have none: their addition for unobserved load
+    is a margin of its own. The other models state observed usage only.
     """
-    return 0 if model == DEFAULTS.model else _OTHER_MARGIN_PERCENT
+    return 0 if model in _WITHOUT_MARGIN else _OTHER_MARGIN_PERCENT
 
 
 def with_defaults(policy: PredictPolicy | None) -> PredictPolicy:

@@ -19,6 +19,7 @@ __all__ = ["ENTRY_POINT_GROUP", "PREDICTORS", "PolicyError", "build", "window_da
 
 PREDICTORS: Final[Mapping[str, str]] = {
     "borg-default": "agent.predictors.borg_default:BorgDefault",
+    "coincidence": "agent.predictors.coincidence:Coincidence",
     "diversity": "agent.predictors.diversity:Diversity",
     "max": "agent.predictors.max_of:MaxOf",
     "nsigma-v1": "agent.predictors.nsigma_v1:NSigmaV1",

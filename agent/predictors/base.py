@@ -46,6 +46,10 @@ class Windows(Protocol):
         """Return how much of the window each pod was observed, shape (N, P). [s]"""
 
     @property
+    def usage_seconds(self) -> FloatArray:
+        """Each pod's averages in the window, added up, shape (N, P); unmeasured time adds nothing. [unit-seconds]"""
+
+    @property
     def sum_of_max(self) -> FloatArray:
         """S: the sum over the pods of their own highest, shape (N,)."""
 
@@ -110,6 +114,12 @@ class PodWindows:
     highest: FloatArray
     sparse: BoolArray  # pods whose highest sample replaces the averages, shape (P,)
     evidence_seconds: FloatArray
+
+    @property
+    def usage_seconds(self) -> FloatArray:
+        averages = np.where(np.isnan(self.averages), np.float32(0.0), self.averages)
+        totals: FloatArray = averages.sum(axis=1, dtype=np.float64)
+        return SLOT_SECONDS * totals[np.newaxis]
 
     @property
     def sum_of_max(self) -> FloatArray:

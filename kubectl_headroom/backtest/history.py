@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agent.api import FloatArray, IntArray
+from agent.api import BoolArray, FloatArray, IntArray
 from kubectl_headroom.backtest.rolling_window import trailing_max, trailing_percentiles
 
 
@@ -30,10 +30,11 @@ class PodHistory:
 
     def covered(self, steps: int) -> FloatArray:
         """Return how many averages it has in the window. [steps]"""
-        counts = np.append(0.0, np.cumsum(~np.isnan(self.values)))
-        ends = np.arange(self.start - self.origin, len(self.values)) + 1
-        covered: FloatArray = counts[ends] - counts[np.maximum(ends - steps, 0)]
-        return covered
+        return self._sums(~np.isnan(self.values), steps)
+
+    def total(self, steps: int) -> FloatArray:
+        """The sum of its averages in the window. [cores or bytes]"""
+        return self._sums(_filled(self.values, 0.0), steps)
 
     def highest_ever(self) -> FloatArray:
         """Its highest average ever. [cores or bytes]"""
@@ -56,6 +57,12 @@ class PodHistory:
         first, last = max(low, self.origin), min(low + len(sums), self.end)
         if first < last:
             sums[first - low : last - low] += self._whole[first - self.origin : last - self.origin]
+
+    def _sums(self, values: FloatArray | BoolArray, steps: int) -> FloatArray:
+        totals = np.append(0.0, np.cumsum(values))
+        ends = np.arange(self.start - self.origin, len(values)) + 1
+        sums: FloatArray = totals[ends] - totals[np.maximum(ends - steps, 0)]
+        return sums
 
     def forget(self) -> None:
         self._whole = None

@@ -111,6 +111,11 @@ class SegmentWindows:
         return np.minimum(self._covered, self._observed)
 
     @cached_property
+    def usage_seconds(self) -> FloatArray:
+        """Each pod's averages in the window, added up, shape (N, P). [core-seconds or byte-seconds]"""
+        return self.view.step_seconds * self.view.each(("total", self.steps), lambda pod, _row: pod.total(self.steps))
+
+    @cached_property
     def sum_of_max(self) -> FloatArray:
         """S, shape (N,)."""
         total: FloatArray = self.highest.sum(axis=-1)

@@ -37,7 +37,9 @@ def _prod(
     return pod(name, int(cores * 1000), int(cores * GIB), band=band, limits=limits, workload=workload)
 
 
-@pytest.mark.parametrize("model", ["nsigma-v2", "percentile", "diversity", "borg-default", "resource-central"])
+@pytest.mark.parametrize(
+    "model", ["nsigma-v2", "percentile", "coincidence", "diversity", "borg-default", "resource-central"]
+)
 def test_empty_node(model: str) -> None:
     """No pods at all: Prod's peak is 0, nothing is reclaimable, and the system is known: 0.3 * 1.1 = 0.33 cores."""
     node = LongRun()
@@ -91,7 +93,9 @@ def test_margin_on_measured_and_ratio_on_warm_only() -> None:
     assert _predicted(node, pods, reclaim_ratio_percent=80).reclaimable[CPU] == 2100
 
 
-@pytest.mark.parametrize(("model", "peak"), [("sum-max", 1100), ("diversity", 1100), ("nsigma-v2", 1100)])
+@pytest.mark.parametrize(
+    ("model", "peak"), [("sum-max", 1100), ("coincidence", 1100), ("diversity", 1100), ("nsigma-v2", 1100)]
+)
 def test_departed_pods(model: str, peak: int) -> None:
     """Pods of 1 core and of 6 cores; the second has left: only 1 * 1.1 cores are expected of the present one."""
     node, pods = LongRun(), [_prod("a", 4.0), _prod("gone", 8.0)]
@@ -134,7 +138,7 @@ def test_eight_days_away() -> None:
     node.hours(6.0, {"a": 2.0}, pods)
     node.now += 8 * DAY
     node.hours(1.0, {"a": 0.5}, pods)
-    for model in ("recent-max", "sum-max", "diversity", "resource-central"):
+    for model in ("recent-max", "sum-max", "coincidence", "diversity", "resource-central"):
         assert _predicted(node, pods, model).classes["prod"].peak[CPU] == 2200, model
 
 
@@ -152,7 +156,9 @@ def test_nightly_peak() -> None:
     def peak(model: str) -> int:
         return _predicted(node, pods, model, safety_margin_percent=0).classes["prod"].peak[CPU]
 
-    assert [peak(model) for model in ("recent-max", "sum-max", "diversity", "resource-central")] == [3000] * 4
+    assert [peak(model) for model in ("recent-max", "sum-max", "coincidence", "diversity", "resource-central")] == [
+        3000
+    ] * 5
     assert peak("percentile") == pytest.approx(1040, abs=1)  # its bucket ends at 1035, which is below the mean
     row = _row(node, "a")
     assert row["mean"] == pytest.approx(1.04, abs=0.005)

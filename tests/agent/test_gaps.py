@@ -31,6 +31,8 @@ FACTS = NodeResources({CPU: 60_000, MEMORY: 60 * GIB}, {CPU: 64_000, MEMORY: 64 
 WINDOWED = [
     PredictPolicy(),
     PredictPolicy(parameters={"windowDays": 0.02, "lambdaMin": 0.1}),
+    PredictPolicy(model="coincidence", parameters={"targetViolationPercent": 5, "windowDays": 0.02}),
+    PredictPolicy(model="coincidence", parameters={"targetViolationPercent": 7, "horizonHours": 22}),
     PredictPolicy(model="recent-max", parameters={"windowDays": 0.02}),
     PredictPolicy(model="resource-central", parameters={"percentile": 100}),
     PredictPolicy(model="max", of=(ModelChoice("borg-default"), ModelChoice("diversity"))),

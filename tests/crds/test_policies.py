@@ -128,6 +128,7 @@ def test_parameters_belong_to_model() -> None:
     [
         (PredictPolicy(), 0, 0),
         (PredictPolicy(model="diversity"), 0, 0),
+        (PredictPolicy(model="coincidence", cpu=ResourceOverride(model="diversity")), 0, 0),
         (PredictPolicy(model="nsigma-v2"), 10, 10),
         (PredictPolicy(model="max", of=(ModelChoice("diversity"),)), 10, 10),
         (PredictPolicy(cpu=ResourceOverride(model="sum-max")), 10, 0),
@@ -139,7 +140,7 @@ def test_parameters_belong_to_model() -> None:
     ],
 )
 def test_margin_follows_model(policy: PredictPolicy, cpu: int, memory: int) -> None:
-    """A margin stated nowhere is none for the default model and 10 percent for any other, resource by resource."""
+    """A margin stated nowhere is none for coincidence and diversity and 10 percent for others, by resource."""
     for stated in (policy, with_defaults(policy), from_json(PredictPolicy, to_json(with_defaults(policy)))):
         assert effective(stated, "cpu").safety_margin_percent == cpu
         assert effective(stated, "memory").safety_margin_percent == memory

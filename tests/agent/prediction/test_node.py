@@ -72,7 +72,7 @@ def test_seconds_of_high_memory_count() -> None:
     node.trainer.train(node.now, node.store, [A])
     cold = replace(SHORT, cold_start_period_seconds=86400)
     assert predicted(node, A, policy=cold).classes["prod"].peak[MEMORY] == 8 * GIB
-    for model, most in (("sum-max", 8.0), ("diversity", 8.0), ("recent-max", 1.2)):
+    for model, most in (("sum-max", 8.0), ("coincidence", 8.0), ("diversity", 8.0), ("recent-max", 1.2)):
         policy = replace(SHORT, model=model, parameters={}, safety_margin_percent=0)
         peak = predicted(node, A, policy=policy).classes["prod"].peak
         assert peak[MEMORY] / GIB == pytest.approx(most, rel=0.2)
@@ -84,7 +84,7 @@ def test_seconds_of_high_memory_count() -> None:
 def test_held_back_pod_keeps_its_peak() -> None:
     """A pod that memory.high or swap limits counts in memory at its request or highest usage; its CPU is predicted."""
     pods = [A, pod("b", 4000, 4 * GIB)]
-    for model in ("diversity", "nsigma-v2", "recent-max", "percentile", "borg-default"):
+    for model in ("coincidence", "diversity", "nsigma-v2", "recent-max", "percentile", "borg-default"):
         policy = replace(SHORT, model=model, parameters={}, safety_margin_percent=20)
         node = used({"a": 3.0, "b": 1.0}, *pods)
         before = predicted(node, *pods, policy=policy)
@@ -100,7 +100,7 @@ def test_held_back_pod_keeps_its_peak() -> None:
         assert (result.readiness.reason, result.readiness.ready) == ("Ready", True)
 
 
-@pytest.mark.parametrize("model", ["diversity", "percentile", "recent-max"])
+@pytest.mark.parametrize("model", ["coincidence", "diversity", "percentile", "recent-max"])
 @pytest.mark.parametrize("ratio", [10, 100])
 def test_held_back_never_publishes_more(model: str, ratio: int) -> None:
     """Whatever its request, a pod that is held back leaves at most as much to reclaim."""

@@ -1,11 +1,15 @@
+from types import SimpleNamespace
+from typing import cast
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.numerics.history import ResourceHistory, cpu_history
-from agent.predictors.base import ClassView, Model
+from agent.predictors.base import ClassView, Model, PodWindows, View
 from agent.predictors.borg_default import BorgDefault
+from agent.predictors.coincidence import Coincidence
 from agent.predictors.diversity import Diversity
 from agent.predictors.max_of import MaxOf
 from agent.predictors.nsigma_v1 import NSigmaV1
@@ -25,6 +29,8 @@ ALL: list[Model] = [
     RecentMax(),
     SumMax(),
     Diversity(),
+    Coincidence(),
+    Coincidence(target_violation_percent=0.1, window_days=0.5),
     ResourceCentral(),
     Percentile(),
     MaxOf((BorgDefault(), NSigmaV2())),
@@ -49,6 +55,7 @@ def seen(pods: list[list[float]], observed_seconds: float = 0.001) -> ClassView:
 
 
 ALTERNATING = [[1.3, 0.7], [0.7, 1.3]] * 20  # two pods with a constant sum: C is 2.0, S is 2.6
+SHARE_7 = float(np.log(8 / 7))  # of `Coincidence` at 7 percent
 DEVIATION = 0.3 * np.sqrt(40 / 39)
 FALLEN = [[9.0, 9.0]] + [[1.0, 1.0]] * 300
 RISING = [[float(number), 1.0] for number in range(288)]
@@ -75,6 +82,11 @@ CAPLESS_V1, CAPLESS_V2 = NSigmaV1(cap_at_highest=False), NSigmaV2(cap_at_highest
         (Diversity(window_days=200 / 1440), ALTERNATING, 300.0, 1.1, 1.1 * (2.0 + 0.4 * 0.6)),
         (Diversity(window_days=1 / 24), ALTERNATING, 300.0, 1.0, 2.0 + 0.4 * 0.6),  # seen for longer
         (Diversity(), [[0.0, 0.0]] * 3, 300.0, 1.0, 0.0),
+        (Coincidence(), [[0.0, 0.0]] * 3, 300.0, 1.0, 0.0),
+        (Coincidence(), ALTERNATING, 300.0, 1.1, 1.1 * 2.6),  # less than a day counts as one: share is above 1
+        (Coincidence(7.0), ALTERNATING, 300.0, 1.0, 2.0 + SHARE_7 * 2.6 * (1 - 2 / 2.6)),
+        (Coincidence(7.0, horizon_hours=1.0), ALTERNATING, 300.0, 1.0, 2.0),  # k would be below 0
+        (Coincidence(0.1), [[1.3], [0.7]] * 20, 300.0, 1.0, 1.3),  # of one pod S is C
         (ResourceCentral(), RISING, 0.001, 1.0, 286.0),  # p99 of 288 averages is the third highest
         (ResourceCentral(percentile=100), RISING, 0.001, 1.1, 1.1 * 288.0),
         (ResourceCentral(percentile=50, window_hours=1), RISING, 0.001, 1.0, 282.0),
@@ -131,6 +143,57 @@ def test_peak_grows_with_the_margin_at_most_as_much(model: Model, pods: list[lis
     plain, widened = model.peak(view, 1.0), model.peak(view, margin)
     assert 0.0 <= plain < 1000.0
     assert plain - 1e-9 <= widened <= plain * margin + 1e-9
+
+
+@given(pods=usages, target=st.floats(0.1, 7.0), hours=st.floats(1.0, 24.0), days=st.floats(0.01, 30.0))
+def test_coincidence_follows_the_stated_risk(pods: list[list[float]], target: float, hours: float, days: float) -> None:
+    """Any of them is between C and S; a higher target or a shorter horizon is never more."""
+    view = seen(pods, 300.0)
+    peak = Coincidence(target, hours, days).peak(view, 1.0)
+    assert RecentMax(days).peak(view, 1.0) - 1e-6 <= peak <= SumMax(days).peak(view, 1.0) + 1e-6
+    assert Coincidence(min(target * 1.5, 7.0), hours, days).peak(view, 1.0) <= peak + 1e-9
+    assert Coincidence(target, max(hours / 2, 1.0), days).peak(view, 1.0) <= peak + 1e-9
+
+
+def watched(averages: list[list[float]], days: float) -> View:
+    """Pods with the listed averages in their window, and that much evidence."""
+    values = np.array(averages, dtype=np.float32)
+    highest = np.nanmax(values, axis=1).astype(np.float64)[np.newaxis]
+    windows = PodWindows(values, highest, np.zeros(len(values), np.bool_), np.full(highest.shape, days * 86400.0))
+    return cast("View", SimpleNamespace(windows=lambda _days: windows))
+
+
+@pytest.mark.parametrize(
+    ("used", "days", "expected"),
+    [
+        ([[1.3, 0.7] * 2016, [0.7, 1.3] * 2016], 14.0, 2.190),
+        ([[1.3, 0.7] * 1008, [0.7, 1.3] * 1008], 14.0, 2.268),  # half of it without usage: at once is less
+        ([[8.0, *[0.0] * 99], [*[0.0] * 99, 6.0]], 14.0, 8.0 + 0.4474 * 14.0 * (1 - 8 / 14)),
+        ((8.0 * np.eye(50)).tolist(), 14.0, 8.0 + 0.4474 * (8.0 - 8.0 * 300 / 86400 / 14) * 50**0.5),
+    ],
+)
+def test_coincidence_after_two_weeks(used: list[list[float]], days: float, expected: float) -> None:
+    """Share is ln(8 / 1.5) / sqrt(14) = 0.4474: few pods may peak at once, of many the root of the squares counts."""
+    assert Coincidence().peak(watched(used, days), 1.0) == pytest.approx(expected, abs=0.001)
+
+
+@given(
+    pods=st.lists(st.lists(st.floats(0.0, 64.0), min_size=30, max_size=30), min_size=1, max_size=5),
+    lost=st.sets(st.integers(1, 29)),
+    days=st.floats(0.0, 14.0),
+)
+def test_coincidence_is_not_less_without_some_averages(pods: list[list[float]], lost: set[int], days: float) -> None:
+    """Averages that are no peak of a pod or of all, and the evidence that they were, are missing."""
+    values = np.array(pods)
+    values[:, 0] = values.max(axis=1)
+    gaps = values.copy()
+    gaps[:, list(lost)] = np.nan
+    less = days * (1 - len(lost) / 30)
+    full, part = (
+        Coincidence().peak(watched(values.tolist(), days), 1.0),
+        Coincidence().peak(watched(gaps.tolist(), less), 1.0),
+    )
+    assert full <= part + 1e-9
 
 
 @given(pods=usages)

@@ -12,6 +12,7 @@ from agent.pods import PodRef
 from agent.predictors import PREDICTORS
 from agent.predictors.base import ClassView, Model
 from agent.predictors.borg_default import BorgDefault
+from agent.predictors.coincidence import Coincidence
 from agent.predictors.diversity import Diversity
 from agent.predictors.max_of import MaxOf
 from agent.predictors.nsigma_v1 import NSigmaV1
@@ -52,6 +53,8 @@ MODELS: list[Model] = [
     RecentMax(window_days=0.5),
     SumMax(window_days=1.0),
     SumMax(window_days=0.3),
+    Coincidence(),
+    Coincidence(7.0, horizon_hours=6.0, window_days=0.7),
     Diversity(window_days=1.0),
     Diversity(window_days=1.4, lambda_min=0.1),
     ResourceCentral(),
@@ -174,6 +177,7 @@ def test_windows_answer_alike(days: float) -> None:
         ours, theirs = view.windows(days), agent()[step].windows(days)
         assert ours.highest[[place]] == pytest.approx(theirs.highest, rel=1e-6), step
         assert ours.evidence_seconds[[place]] == pytest.approx(theirs.evidence_seconds), step
+        assert ours.usage_seconds[[place]] == pytest.approx(theirs.usage_seconds, rel=1e-6), step
         assert ours.sum_of_max[[place]] == pytest.approx(theirs.sum_of_max, rel=1e-6), step
         assert ours.coincident_max[[place]] == pytest.approx(theirs.coincident_max, rel=1e-6), step
         assert ours.percentiles(90.0)[[place]] == pytest.approx(theirs.percentiles(90.0), rel=1e-6), step

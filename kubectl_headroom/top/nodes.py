@@ -55,8 +55,9 @@ class NodeRow:
 
     @property
     def waste(self) -> Amount:
-        """The part of the Prod requests that is neither needed nor published; None before there is a prediction."""
-        peak = self.report.prod_peak if self.report.prediction == READY else Amount()
+        """The part of the Prod requests that is neither needed nor published; None without prediction or Node."""
+        has_peak = self.report.prediction == READY and self.allocatable != Amount()
+        peak = self.report.prod_peak if has_peak else Amount()
         return Amount(
             _wasted(self.prod_requested.cpu_milli, peak.cpu_milli, self.mid.cpu_milli),
             _wasted(self.prod_requested.memory_bytes, peak.memory_bytes, self.mid.memory_bytes),

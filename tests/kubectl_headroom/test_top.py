@@ -203,7 +203,7 @@ class TenantsCluster(Cluster):
 @pytest.mark.parametrize(
     ("denied", "dashes"),
     [
-        (("nodes",), {"CPU%", "MEMORY%", "MID"}),
+        (("nodes",), {"CPU%", "MEMORY%", "MID", "WASTE"}),
         (("pods",), {"MID REQUESTED", "WASTE"}),
         (("nodemetrics",), {"CPU", "MEMORY", "PROD PEAK", "RECLAIMABLE"}),
         (("nodes", "pods"), {"CPU%", "MID", "MID REQUESTED", "WASTE"}),

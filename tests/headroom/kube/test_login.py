@@ -87,7 +87,6 @@ def test_missing_library_is_named(tmp_path: Path, proxy: str, monkeypatch: pytes
 @pytest.mark.parametrize("scheme", ["socks5", "socks5h"])
 async def test_socks_proxy_is_used(tmp_path: Path, scheme: str) -> None:
     """Requests go through the proxy, which resolves the server's name and gets the login of its URL."""
-    pytest.importorskip("aiohttp_socks")
     pki = Pki(tmp_path)
     async with serving_tls(pki.server("server", [], ["api.example"])) as server, socks_proxy(server) as (port, wanted):
         cluster = {"server": "https://api.example:6443", "certificate-authority": "ca.crt"}

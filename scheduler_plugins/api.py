@@ -26,6 +26,7 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.nominations import Nomination
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing, Quota
+from scheduler_plugins.quota.status.findings import claimed_devices
 from scheduler_plugins.snapshot.arrays import FloatArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
@@ -61,6 +62,7 @@ __all__ = [
     "SourcedPlugin",
     "Undecided",
     "amounts_of",
+    "claimed_devices",
     "decide",
     "demands",
     "is_counted",

@@ -69,12 +69,29 @@ _BUDGET = _shape(
     spec=_shape("BudgetSpec", selector=_SELECTOR),
     status=_shape("BudgetStatus", disruptions_allowed=int, disrupted_pods=_OBJECT),
 )
+_DEVICES = _shape("Devices", device_class_name=str, allocation_mode=str, count=int, admin_access=bool)
+_DEVICE_REQUEST = _shape(
+    "DeviceRequest",
+    device_class_name=str,
+    allocation_mode=str,
+    count=int,
+    admin_access=bool,
+    exactly=_DEVICES,
+    first_available=[_DEVICES],
+)
+_CLAIM_SPEC = _shape("ClaimSpec", devices=_shape("DeviceClaim", requests=[_DEVICE_REQUEST]))
+_CLAIM = _shape("ResourceClaim", required=("metadata",), metadata=_METADATA, spec=_CLAIM_SPEC)
+_CLAIM_TEMPLATE = _shape(
+    "ClaimTemplate", required=("metadata",), metadata=_METADATA, spec=_shape("TemplateSpec", spec=_CLAIM_SPEC)
+)
 _NAMESPACE = _shape("Namespace", required=("metadata",), metadata=_METADATA)
 
 
 check_node: Final[Callable[[Any], object]] = partial(from_json, _NODE)
 """Check a Node; its amounts are checked where they are used."""
 check_namespace: Final[Callable[[Any], object]] = partial(from_json, _NAMESPACE)  # of a Namespace
+check_resource_claim: Final[Callable[[Any], object]] = partial(from_json, _CLAIM)  # of a ResourceClaim
+check_resource_claim_template: Final[Callable[[Any], object]] = partial(from_json, _CLAIM_TEMPLATE)  # of its template
 check_elastic_quota: Final[Callable[[Any], object]] = partial(from_json, ElasticQuota)  # of an ElasticQuota
 check_node_metric: Final[Callable[[Any], object]] = partial(from_json, NodeMetric)  # of a NodeMetric
 

@@ -168,7 +168,7 @@ _CONSTRAINTS: Final[Mapping[str, Any]] = {
     ),
     "tolerations": [_TOLERATION, _MOST],
     "topologySpreadConstraints": [_SPREAD, MOST_SOFT],
-    "resourceClaims": [_PART, _MOST],
+    "resourceClaims": [_object("PodClaim", **_named("resourceClaimName", "resourceClaimTemplateName")), _MOST],
     "volumes": [_VOLUME, _MOST],
     "hostNetwork": bool,
     "hostUsers": bool,

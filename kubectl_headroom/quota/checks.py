@@ -14,6 +14,7 @@ from scheduler_plugins.api import (
     Quota,
     QuotaCluster,
     amounts_of,
+    claimed_devices,
     is_counted,
     is_extended,
     plus,
@@ -35,7 +36,7 @@ class Finding:
     """A finding."""
 
     level: Level  # how bad it is
-    check: str  # which check found it: status, capacity, bounds, several, over-max or unbounded
+    check: str  # which check found it: status, capacity, bounds, several, over-max, unbounded or devices
     quota: str  # `namespace/name`, or another subject
     text: str  # the fault with its numbers, and the way out
 
@@ -49,6 +50,8 @@ def check(cluster: QuotaCluster) -> list[Finding]:
     result = [*_over_capacity(cluster)]
     for quota in sorted(cluster.ledger.in_force, key=lambda each: each.namespace):
         result += [*_status(cluster, quota, _said(cluster, quota)), *_bounds(quota), *_over_max(cluster, quota)]
+        if (pods := cluster.devices.uncounted(quota.namespace)) and quota.names_devices:
+            result.append(Finding(Level.NOTE, "devices", quota.key, claimed_devices(pods)))
         result += [
             Finding(
                 Level.WRONG,

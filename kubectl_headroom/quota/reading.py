@@ -1,6 +1,6 @@
 """Reads quotas, pods and nodes of the cluster into the ledger of the extender's admission."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -92,7 +92,7 @@ async def read(api: kube.ApiServer, place: Place, clock: live.Clock | None) -> Q
     def put_pod(pod: Json) -> None:
         cluster.put_pod(typed_pod(pod))
 
-    requests = [
+    requests: list[Coroutine[Any, Any, object]] = [
         api.list(kube.paths.NODES, keep=partial(snapshot.take, "Node", cluster.put_node)),
         # Each pod becomes numbers as its page arrives: the JSON of 150,000 does not fit into memory.
         api.list(
@@ -101,10 +101,10 @@ async def read(api: kube.ApiServer, place: Place, clock: live.Clock | None) -> Q
             partial(snapshot.take, "Pod", lambda pod: cluster.put_pod(typed_pod(pod))),
         ),
     ]
-    requests += [
-        api.list(source.path, keep=partial(snapshot.take, source.kind.removesuffix("s"), source.put))
-        for source in cluster.sources()
-    ]
+    for source in cluster.sources():
+        listed = api.list(source.path, keep=partial(snapshot.take, source.kind.removesuffix("s"), source.put))
+        # Clusters without Dynamic Resource Allocation have no claims.
+        requests.append(kube.optional(listed) if source.kind.startswith("ResourceClaim") else listed)
     try:
         await live.together(*requests)
     except kube.ApiError as error:

@@ -53,6 +53,9 @@ class CapacityScheduling:
     those that another extender manages (`ignoredByScheduler`). A KubeSchedulerConfiguration has them already."""
     ignored_resource_groups: tuple[str, ...] = ()
     """The same for all extended resources with one of these names before the slash."""
+    device_classes: Mapping[str, str] | None = None
+    """The resource that quotas are charged for each device of a DeviceClass, by the name of the class. Other devices of
+    ResourceClaims are not charged. Needs the right to list ResourceClaims and their templates."""
 
     def defaulted(self) -> "CapacityScheduling":
         return self
@@ -61,12 +64,12 @@ class CapacityScheduling:
         """Everything wrong with the arguments."""
         inner = self.reclaim.problems()
         return (
-            *_ignored_problems(self),
+            *_resource_problems(self),
             *(Problem(f"reclaim.{problem.field}", problem.kind, problem.message) for problem in inner),
         )
 
     def new_state(self) -> QuotaCluster:
-        return QuotaCluster(NAME, self.max_missing, self.charge, self.ignored)
+        return QuotaCluster(NAME, self.max_missing, self.charge, self.ignored, self.device_classes)
 
     @property
     def ignored(self) -> IgnoredResources:
@@ -78,12 +81,12 @@ class CapacityScheduling:
 
     def alike(self, facts: QuotaPod) -> Hashable:
         """The facts that decide about a pod. A pod with a reservation is unlike all others: it counts for theirs."""
-        uid = facts.uid if facts.hold is not None or facts.nominated else ""
+        uid = facts.uid if facts.hold is not None or facts.nominated or facts.claims else ""
         return (facts.namespace, facts.priority, uid, *sorted(facts.charge.items()), *sorted(facts.requests.items()))
 
     def pre_filter(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
         """Refuse a pod that would exceed its namespace's max, or the sum of all min."""
-        over = _refused(quota_cluster(nodes), as_requested(pod), nodes.now)
+        over = _refused(quota_cluster(nodes), as_requested(pod, nodes), nodes.now)
         return None if over is None else Refusal(sentence(over), kind=_TOTAL if over.total else _MAX)
 
     def recognises(self, text: str) -> bool:
@@ -91,7 +94,7 @@ class CapacityScheduling:
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         """Refuse nodes with resources reserved for other pods, of no less priority, if it would not fit as well."""
-        cluster, requested = quota_cluster(nodes), as_requested(pod)
+        cluster, requested = quota_cluster(nodes), as_requested(pod, nodes)
         before = holders_before(requested, cluster, nodes.now)
         if not before:
             return Verdict.all_pass(len(nodes), _ROOM_HELD)
@@ -104,11 +107,11 @@ class CapacityScheduling:
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The victims that the rules of quotas allow kube-scheduler's own preemption, by node."""
         rule, reclaiming = self.reclaim.disruption_budgets, self.reclaim.enabled and not self.reclaim.dry_run
-        return answer(as_requested(pod), quota_cluster(nodes), nodes.now, victims, rule, reclaiming=reclaiming)
+        return answer(as_requested(pod, nodes), quota_cluster(nodes), nodes.now, victims, rule, reclaiming=reclaiming)
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         """Return used, claimed and guaranteed amounts of the pod's quota and of all; of a node, its reservations."""
-        cluster, requested = quota_cluster(nodes), as_requested(pod)
+        cluster, requested = quota_cluster(nodes), as_requested(pod, nodes)
         over = _refused(cluster, requested, nodes.now)
         same: dict[str, Any] = account(cluster, requested, nodes.now)
         if over is not None:
@@ -124,12 +127,16 @@ class CapacityScheduling:
         return explained
 
 
-def _ignored_problems(plugin: CapacityScheduling) -> Iterator[Problem]:
-    """As kube-scheduler checks its own arguments, which count for extended resources alone."""
+def _resource_problems(plugin: CapacityScheduling) -> Iterator[Problem]:
+    """Yield names that are not of extended resources, as kube-scheduler checks its own arguments."""
     for index, name in enumerate(plugin.ignored_resources):
         if not is_extended(name):
             text = f"{name[:_LONGEST_NAME]!r} is not an extended resource: write it like example.com/gpu"
             yield Problem(f"ignoredResources[{index}]", ProblemKind.INVALID, text)
+    for name, resource in (plugin.device_classes or {}).items():
+        if not is_extended(resource):
+            text = f"{resource[:_LONGEST_NAME]!r} is not an extended resource: write it like example.com/gpu"
+            yield Problem(f"deviceClasses.{name[:_LONGEST_NAME]}", ProblemKind.INVALID, text)
     for index, name in enumerate(plugin.ignored_resource_groups):
         if not name or "/" in name:
             text = f"{name[:_LONGEST_NAME]!r} is not a group: write the part before the slash, like example.com"
@@ -143,8 +150,9 @@ def quota_cluster(nodes: Nodes) -> QuotaCluster:
     return result
 
 
-def as_requested(pod: PodRequest) -> QuotaPod:
-    facts: QuotaPod = pod.facts[NAME]
+def as_requested(pod: PodRequest, nodes: Nodes) -> QuotaPod:
+    """Return the pod of a request with its charge."""
+    facts = quota_cluster(nodes).devices.charged(pod.facts[NAME])
     return facts if facts.uid == pod.uid else replace(facts, uid=pod.uid, name=pod.key.partition("/")[2])
 
 

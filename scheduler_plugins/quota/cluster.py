@@ -10,8 +10,10 @@ from typing import Any, Final
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION
 from headroom.cluster.shape import check_budget, check_elastic_quota, check_namespace
+from scheduler_plugins.quota import devices
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.charge import Charging
+from scheduler_plugins.quota.claims import ClaimKey
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.ignored import IgnoredResources
 from scheduler_plugins.quota.ledger import QuotaLedger
@@ -52,6 +54,7 @@ class QuotaCluster:
         max_missing: MaxMissing,
         charging: Charging = Charging.CONTAINERS,
         ignored: IgnoredResources = IgnoredResources(),  # noqa: B008 - immutable
+        device_classes: Mapping[str, str] | None = None,
     ) -> None:
         self._name = name
         self.ignored: Final = ignored  # resources that kube-scheduler ignores
@@ -69,6 +72,7 @@ class QuotaCluster:
         self.quota_objects: Final[dict[str, Json]] = {}  # readable ElasticQuotas as JSON, by uid
         self._budgets: dict[str, Budget] = {}
         self.claiming: Final[dict[str, QuotaPod]] = {}  # the pending pods with a nomination or a hold, by uid
+        self.devices: Final = devices.DeviceLedger(device_classes)  # of ResourceClaims
         self._nominated_since: dict[str, float | None] = {}
         self._answered: dict[str, tuple[QuotaPod, frozenset[str]]] = {}
         self._claims_version = 0
@@ -214,7 +218,20 @@ class QuotaCluster:
                 self.namespaces.delete,
                 check=check_namespace,
             ),
+            *(devices.sources(self.put_claim, self.delete_claim) if self.devices.reads_claims else ()),
         )
+
+    def put_claim(self, claim: Json, *, template: bool) -> None:
+        """A ResourceClaim or ResourceClaimTemplate is there, or has changed."""
+        self._charge_again(self.devices.put(claim, template=template))
+
+    def delete_claim(self, key: ClaimKey) -> None:
+        self._charge_again(self.devices.delete(key))
+
+    def _charge_again(self, uids: Sequence[str]) -> None:
+        self._claims_version += bool(uids)
+        for uid in uids:
+            self.place(self.pods[uid])
 
     def put_quota(self, quota: Json) -> None:
         """An ElasticQuota is there, or has changed.
@@ -273,10 +290,12 @@ class QuotaCluster:
 
     def place(self, pod: QuotaPod) -> None:
         """A pod that was read is there, or has changed."""
+        pod = self.devices.charged(pod)
         self._note_nomination(pod, self.pods.get(pod.uid))
         self._forget(pod.uid)
         if pod.live:
             self.pods[pod.uid] = pod
+            self.devices.put_pod(pod)
         if pod.counted:
             self._on_node.setdefault(pod.node, {})[pod.uid] = pod
             self._requested[pod.node] = plus(self._requested.get(pod.node, NOTHING), pod.requests)
@@ -314,6 +333,8 @@ class QuotaCluster:
 
     def _forget(self, uid: str) -> None:
         former = self.pods.pop(uid, None)
+        if former is not None:
+            self.devices.delete_pod(former)
         if former is None or not former.counted:
             return
         self._count_priority(former, -1)
@@ -355,7 +376,7 @@ class QuotaCluster:
 
     def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:  # noqa: ARG002 - as Reserving has it
         """Charge an admitted pod."""
-        admitted: QuotaPod = pod.facts[self._name]
+        admitted: QuotaPod = self.devices.charged(pod.facts[self._name])
         if admitted.uid != pod.uid:  # facts of another, equivalent pod
             admitted = replace(admitted, uid=pod.uid, name=pod.key.partition("/")[2])
         self._resolve(pod.uid)
@@ -364,7 +385,7 @@ class QuotaCluster:
 
     def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:  # noqa: ARG002 - the protocol has it
         """Count a pod beside the usage: an earlier run may have admitted it."""
-        self.unconfirmed.put(pod.facts[self._name])
+        self.unconfirmed.put(self.devices.charged(pod.facts[self._name]))
 
     def unreserve(self, uid: str) -> None:
         """Withdraw the charge of a pod that is not bound, and stop counting it as unconfirmed."""

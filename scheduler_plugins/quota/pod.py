@@ -14,6 +14,7 @@ from headroom.runtime.bounded_cache import BoundedCache
 from scheduler_plugins.quota.affinity import AffinityTerm, required_anti_affinity
 from scheduler_plugins.quota.amounts import Amounts, larger
 from scheduler_plugins.quota.charge import Charging, charge_of, reserved_requests
+from scheduler_plugins.quota.claims import ClaimKey, claims_of
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.nominations import refused_since, waits_for_resources
 from scheduler_plugins.snapshot.pod_template import TEMPLATE_BYTES, shared_spec, template_key
@@ -52,6 +53,9 @@ class QuotaPod:
     """True if its phase is Unknown: its node is silent, and its quota is not charged, as upstream has it."""
     static: bool = False  # whether kubelet runs it from a file: deleted, it is there again at once
     gated: bool = False  # whether a scheduling gate holds it back
+    claims: tuple[ClaimKey, ...] = ()  # its ResourceClaims
+    requested: Amounts = field(default_factory=dict)  # its charge without devices of claims, where it has claims
+    devices_counted: bool = True  # whether its charge has all devices that it claims
     group: str = ""  # the scheduling group in its namespace that it is bound with; empty where it has none
     own: bytes = field(default=b"", compare=False)
     """JSON of the metadata and status that are its own; empty unless kube-scheduler may look for a node for it."""
@@ -123,6 +127,9 @@ class QuotaPod:
             lost=status.get("phase") == "Unknown",
             static=is_mirror_pod(pod),
             gated=gated,
+            claims=common.claims,
+            requested=common.charge if common.claims else {},
+            devices_counted=not common.claims,
             group=_group(spec),
             own=b"" if idle else _ENCODE([identity, status]),
             spec=b"" if idle else common.spec,
@@ -145,6 +152,7 @@ class _Template(NamedTuple):
     host_ports: tuple[tuple[str, str, int], ...]
     anti_affinity: tuple[AffinityTerm, ...]
     spec: bytes
+    claims: tuple[ClaimKey, ...]
 
 
 def _read_template(pod: Mapping[str, Any], charging: Charging) -> _Template:
@@ -163,6 +171,7 @@ def _read_template(pod: Mapping[str, Any], charging: Charging) -> _Template:
         host_ports=tuple(_host_ports(spec)),
         anti_affinity=required_anti_affinity(pod),
         spec=b"" if spec.get("nodeName") else _ENCODE(shared_spec(pod)),
+        claims=claims_of(pod),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, Amounts, amounts_of, is_counted, quantity
+from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, Amounts, amounts_of, is_counted, is_extended, quantity
 from scheduler_plugins.snapshot.units import unix_time
 
 _BOUNDED: Final = ("cpu", "memory", "ephemeral-storage")
@@ -45,6 +45,11 @@ class Quota:
     def uncounted(self) -> list[str]:
         """The named resources that no pod requests: they limit nothing."""
         return [name for name in self.named if not is_counted(name)]
+
+    @property
+    def names_devices(self) -> bool:
+        """Return whether it names a resource that may be a device."""
+        return any(is_counted(name) and is_extended(name) for name in self.named)
 
     def concerns(self, resource: str) -> bool:
         """Return whether a resource in use is shown: the number of pods only where the quota names it."""

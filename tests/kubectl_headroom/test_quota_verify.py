@@ -1,13 +1,21 @@
 """`kubectl headroom quota verify`: consistency of the status, and of the guarantees."""
 
 import json
+from typing import Any
 
 import pytest
 
 from kubectl_headroom.errors import FAILED
+from scheduler_plugins.quota.devices import TEMPLATES
 from tests.kubectl_headroom.quota_site import GPU, cluster, gpus, machine, put, quota, run, story
 from tests.scheduler_plugins.objects import Json
 from tests.support.api import FakeApi
+
+MAPPED = """
+apiVersion: headroom.dev/v1alpha1
+kind: HeadroomSchedulerConfiguration
+plugins: [{name: CapacityScheduling, args: {deviceClasses: {gpu.nvidia.com: nvidia.com/gpu}}}]
+"""
 
 
 async def _no_pause(_seconds: float) -> None:
@@ -114,3 +122,25 @@ async def test_odd_status_is_reported(capsys: pytest.CaptureFixture[str]) -> Non
     """A status that is no amount is wrong, not a crash."""
     _, result = await _verified(cluster(machine("n1", 10), quota("a", {GPU: 1}, used={GPU: "lots"})), capsys)
     assert result["wrong status a/qa"].startswith("status.used cannot be read: ")
+
+
+CLAIMED: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
+TEMPLATE = {
+    "metadata": {"namespace": "a", "name": "t"},
+    "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}},
+}
+
+
+async def test_claimed_devices(capsys: pytest.CaptureFixture[str]) -> None:
+    """Devices that are not charged are named; with a mapping they are in the sum of the pods."""
+    there = [machine("n1", 10), quota("a", {GPU: 4}, used={GPU: "0"}), gpus("a", "a1", 0, "n1", **CLAIMED)]
+    code, result = await _verified(cluster(*there), capsys)
+    assert (code, list(result)) == (0, ["note devices a/qa"])
+    assert result["note devices a/qa"].startswith("devices that 1 of its pods get by ResourceClaims are not counted")
+    api = cluster(*there, text=MAPPED)
+    _, result = await _verified(api, capsys)
+    assert list(result) == ["note devices a/qa"], "the cluster has no claims"
+    api.put(f"{TEMPLATES}/a-t", TEMPLATE)
+    code, result = await _verified(api, capsys)
+    assert code == FAILED
+    assert result == {"wrong status a/qa": "status.used has nvidia.com/gpu 0, but the pods of the namespace sum to 1"}

@@ -44,7 +44,7 @@ class Surroundings:
 
 
 def findings(
-    quota: Quota, of_namespace: Sequence[Quota], surroundings: Surroundings, bound_pods: Amounts
+    quota: Quota, of_namespace: Sequence[Quota], surroundings: Surroundings, bound_pods: Amounts, uncounted: int = 0
 ) -> list[Finding]:
     """Yield all findings of a quota; of one that is not in force, only that and its own faults.
 
@@ -53,8 +53,9 @@ def findings(
         of_namespace: all quotas of its namespace, the one in force first.
         surroundings: what all quotas are evaluated against.
         bound_pods: the namespace's charge for bound pods. [milli-cores for cpu, else base units]
+        uncounted: pods of the namespace with claimed devices that are not charged. [pods]
     """
-    result = [_in_force(quota, of_namespace), _min_within_max(quota), *_resources_counted(quota)]
+    result = [_in_force(quota, of_namespace), _min_within_max(quota), *_resources_counted(quota, uncounted)]
     if of_namespace[0].uid == quota.uid:
         result.append(_min_within_capacity(quota, surroundings))
         result.append(_used_within_max(quota, bound_pods))
@@ -82,11 +83,23 @@ def _min_within_max(quota: Quota) -> Finding:
     return _finding(MIN_WITHIN_MAX, wrong, "Within", "MinAboveMax", "Its namespace may use all that it is guaranteed.")
 
 
-def _resources_counted(quota: Quota) -> list[Finding]:
-    if not quota.uncounted:
+def _resources_counted(quota: Quota, uncounted: int) -> list[Finding]:
+    wrong = {}
+    if quota.uncounted:
+        names = _listed(quota.uncounted)
+        wrong["NamesWithoutEffect"] = (
+            f"{names}: no pod requests a resource of this name, so it limits nothing; {WAY_OUT}"
+        )
+    if uncounted and quota.names_devices:
+        wrong["DevicesNotCounted"] = claimed_devices(uncounted)
+    if not wrong:
         return []
-    message = f"{_listed(quota.uncounted)}: no pod requests a resource of this name, so it limits nothing; {WAY_OUT}."
-    return [Finding(RESOURCES_COUNTED, False, "NamesWithoutEffect", message, warns=True)]
+    return [Finding(RESOURCES_COUNTED, False, next(iter(wrong)), f"{'; '.join(wrong.values())}.", warns=True)]
+
+
+def claimed_devices(pods: int) -> str:
+    """Return the sentence about pods with claimed devices that are not charged, without its end."""
+    return f"devices that {pods} of its pods get by ResourceClaims are not counted; argument deviceClasses can map them"
 
 
 def _used_within_max(quota: Quota, bound_pods: Amounts) -> Finding:

@@ -177,11 +177,12 @@ class Writer:
             return None
         state = self._known.setdefault(quota.uid, _Known())
         bound = ledger.bound(namespace)
-        looked_at = (metadata.get("resourceVersion"), all_of_it, bound, surroundings)
+        uncounted = self.cluster.devices.uncounted(namespace) if quota is senior else 0
+        looked_at = (metadata.get("resourceVersion"), all_of_it, bound, surroundings, uncounted)
         if now < state.not_before or looked_at == state.settled:
             return None
         used = quota.reported(bound) if quota is senior else None
-        change = update(stored, used, findings(quota, all_of_it, surroundings, bound), self.clock())
+        change = update(stored, used, findings(quota, all_of_it, surroundings, bound, uncounted), self.clock())
         if change is None:
             state.settled = looked_at
         # With every node that comes or goes the numbers change in the words of all quotas.

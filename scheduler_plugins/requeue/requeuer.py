@@ -113,6 +113,7 @@ class Requeuer:
         for entry, annotations in scale_up_delay.patches(groups, placed, left):
             self._tokens.take(refill, now)
             if not await self._patch(entry, annotations):
+                entry.group.unsettled.add(entry.uid)
                 return  # the next round goes on
 
     async def _evaluate(self) -> list[Group]:
@@ -123,7 +124,7 @@ class Requeuer:
         for number, group in enumerate(groups[first:] + groups[:first], first + 1):
             if group.pods and not group.requeued and now >= group.not_before:
                 started = time.perf_counter()
-                group.cause = self._cause(group, snapshot)
+                group.refused_by(self._cause(group, snapshot))
                 if group.cause is Cause.NONE:
                     ready.append(group)
                 spent += time.perf_counter() - started

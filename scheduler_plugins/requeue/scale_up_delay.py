@@ -7,14 +7,12 @@ Another value of it is not changed.
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Final
 
 from crds.names import ANNOTATION_SCALE_UP_DELAY
 from scheduler_plugins.requeue.unschedulable import Cause, Group, UnschedulablePod
 
 NEVER: Final = "8760h"  # the value that Headroom sets: a year
-
 
 Patch = dict[str, str | None]  # annotations of a pod; None removes one
 
@@ -28,8 +26,12 @@ def patches(
         if pod.scale_up_delay == NEVER:
             count -= 1
             yield pod, {ANNOTATION_SCALE_UP_DELAY: None}
-    waiting = ((pod, patch) for group in groups for pod in group.pods.values() if (patch := of_waiting(pod)))
-    yield from list(islice(waiting, count))
+    for group in groups:
+        while group.unsettled and count and group.cause is not Cause.UNKNOWN:
+            waiting = group.pods.get(group.unsettled.pop())
+            if waiting is not None and (patch := of_waiting(waiting)):
+                count -= 1
+                yield waiting, patch
 
 
 def of_waiting(pod: UnschedulablePod) -> Patch:

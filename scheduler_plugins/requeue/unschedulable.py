@@ -105,6 +105,12 @@ class Group:
     in_vain: bool = False  # whether one of those that were requeued together was refused
     problem: str = ""  # the error of its last evaluation
     cause: Cause = Cause.UNKNOWN  # the cause of its refusal
+    unsettled: set[str] = field(default_factory=set)  # pods to check for an outdated annotation
+
+    def refused_by(self, cause: Cause) -> None:
+        """Note the cause of the refusal; where it changed, the annotations of all its pods are outdated."""
+        if cause is not self.cause:
+            self.cause, self.unsettled = cause, set(self.pods)
 
     def answered(self, uid: str, now: float, *, placed: bool | None) -> None:
         """Note what became of a pod that was requeued: it was placed, refused, or nothing is known of it (None).
@@ -204,7 +210,10 @@ class UnschedulablePods:
         elif _retried(json_pod) > entry.retried:  # an older one is there where a patch of ours has failed
             self.forget(entry)
         else:
-            entry.scale_up_delay = _annotation(json_pod, names.ANNOTATION_SCALE_UP_DELAY)
+            delay = _annotation(json_pod, names.ANNOTATION_SCALE_UP_DELAY)
+            if delay != entry.scale_up_delay:
+                entry.scale_up_delay = delay
+                entry.group.unsettled.add(entry.uid)
             pod = self._cache.read(json_pod)
             if pod.alike != entry.group.pod.alike:  # plugins see something else in it
                 self._put(pod, json_pod, entry.group.nodes)
@@ -271,11 +280,13 @@ class UnschedulablePods:
             self._leave(entry)
             entry.group = group
         group.pods[pod.uid] = entry
+        group.unsettled.add(pod.uid)
         return entry
 
     def _leave(self, entry: UnschedulablePod, *, placed: bool | None = None) -> None:
         group = entry.group
         del group.pods[entry.uid]
+        group.unsettled.discard(entry.uid)
         group.answered(entry.uid, self._clock(), placed=placed)
         if not group.pods:
             del self.groups[group.key]

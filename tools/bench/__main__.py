@@ -53,6 +53,9 @@ PARTS: Final[dict[str, Part]] = {
         "quota", "waits for borrowed resources on a real kube-scheduler", 2.0, "quota_reclaim:part", cluster=True
     ),
     "quality": Part("backtest", "the default policy and every model on recorded usage", 2.0, "quality:measure"),
+    "risk": Part(
+        "backtest", "violation and savings by target, nodes of 12 to 98 pods, 1 to 24 h ahead", 8.0, "risk:measure"
+    ),
     "replay": Part("backtest", "a month from sample to Node: agent, NodeMetric, manager, Mid", 9.0, "replay:measure"),
 }
 """In the order in which they run."""

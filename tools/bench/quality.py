@@ -76,10 +76,10 @@ def _evaluated(
     results, began = list[Result](), time.process_time()
     for seed in seeds:
         results += run(trace, chosen, Plan(machines=machines, seeds=(seed,)))
-    return _pooled(results), (time.process_time() - began) / len(seeds)
+    return pooled(results), (time.process_time() - began) / len(seeds)
 
 
-def _pooled(results: Sequence[Result]) -> list[Result]:
+def pooled(results: Sequence[Result]) -> list[Result]:
     """Pool results of several packings as if their machines were one fleet."""
     groups: dict[tuple[str, str, int], list[Result]] = {}
     for result in results:

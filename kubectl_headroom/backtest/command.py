@@ -21,6 +21,7 @@ from kubectl_headroom.errors import FAILED, UNAVAILABLE, USAGE, CommandError
 _MOST_DEFAULT_MACHINES: Final = 40
 _SERIES_A_MACHINE: Final = 10
 _PROMETHEUS: Final = "prometheus"
+_HOUR, _DAY = 3_600, 86_400
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,9 +61,11 @@ def _refuse(options: argparse.Namespace, kind: str) -> None:
 
 def _policies(options: argparse.Namespace) -> list[NamedPolicy]:
     """The policies, each once, in the order given."""
-    wanted = [*options.policy, *([policies.ALL] if options.policies else [])]
+    wanted = [*options.policy, *([policies.ALL] if options.policies == () else [])]
     try:
         result = [policies.of_file(_text_of(file), file) for file in options.policy_file]
+        if options.policies:
+            result += policies.targets(options.policies, _horizons(options))
         if wanted or not result:
             result += policies.parse(wanted or [policies.DEFAULT])
     except policies.NamedPolicyError as error:
@@ -71,6 +74,17 @@ def _policies(options: argparse.Namespace) -> list[NamedPolicy]:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise CommandError(f"Two policies are called {twice}: give a file another name.", USAGE)
     return result
+
+
+def _horizons(options: argparse.Namespace) -> tuple[int, ...]:
+    """The horizons; CommandError for one that no target can have. [s]"""
+    given_horizons: tuple[int, ...] | None = options.horizon
+    if not options.policies:
+        return given_horizons or given.HORIZONS_SECONDS
+    horizons = given_horizons or given.TARGET_HORIZONS_SECONDS
+    if horizons[0] < _HOUR or horizons[-1] > _DAY:
+        raise CommandError("--policies target: needs a --horizon from 1h to 24h.", USAGE)
+    return horizons
 
 
 def _text_of(file: str) -> str:
@@ -156,7 +170,7 @@ def _plan(options: argparse.Namespace, machines: int | None) -> Plan:
     return Plan(
         machines=machines,
         seeds=() if machines is None else tuple(dict.fromkeys(options.seed or given.SEEDS)),
-        horizons_seconds=options.horizon,
+        horizons_seconds=_horizons(options),
         warm_up_seconds=options.warm_up,
         churn=churn,
         workload_history=not options.no_workload_history,

@@ -34,6 +34,7 @@ class NamedPolicy:
 
     name: str
     policy: PredictPolicy
+    horizon_seconds: int | None = None  # the only horizon that it is evaluated for; None for all [s]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Plan:
 def run(
     trace: Trace, choices: Sequence[NamedPolicy], plan: Plan, progress: Progress = lambda _share, _what: None
 ) -> list[Result]:
-    """Evaluate policies on one trace: for each horizon a result of the oracle, then of each policy as given.
+    """Evaluate policies on one trace: for each horizon a result of the oracle, then of each of its policies as given.
 
     Raises:
         TraceError: it cannot be evaluated as planned; the message has the way out.
@@ -69,6 +70,7 @@ def run(
     start = _first_counted(trace, plan, horizons)
     predictors = [BatchPredictor(choice.name, resolve(choice.policy).models[trace.resource]) for choice in choices]
     names = (ORACLE, *(choice.name for choice in choices))
+    only = (None, *(choice.horizon_seconds for choice in choices))
     placements = _placements(trace, plan)
     total = sum(len(placement.machines) for placement in placements)
     scores: dict[int, list[list[MachineScore]]] = {seconds: [[] for _ in names] for seconds in horizons}
@@ -91,7 +93,8 @@ def run(
     return [
         result(name, trace.resource, seconds, seeds, found)
         for seconds, of_policies in scores.items()
-        for name, found in zip(names, of_policies, strict=True)
+        for name, horizon, found in zip(names, only, of_policies, strict=True)
+        if horizon in (None, seconds)
     ]
 
 

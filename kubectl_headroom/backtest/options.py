@@ -6,15 +6,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from crds.models import MODELS
 from kubectl_headroom.backtest.durations import parse_span, parse_timestamp
 
-HORIZON_SECONDS: Final = 86_400  # how far the oracle looks ahead, by default [s]
+HORIZONS_SECONDS: Final = (86_400,)  # how far the oracle looks ahead, by default [s]
+TARGET_HORIZONS_SECONDS: Final = (3_600, 21_600, 86_400)  # the same with targets [s]
 WARM_UP_SECONDS: Final = 86_400  # how much of the beginning is not counted, by default [s]
 SEEDS: Final = (0, 1)  # seeds of the random packing, by default
 SLOTS: Final = 12  # series at a time on a machine, with churn
 _MOST_SEEDS: Final = 100
 _MOST_MACHINES: Final = 100_000
 _MOST_DIGITS: Final = 9
+
+ALL, TARGET = "all", "target"  # kinds of --policies
+_TARGETS: Final = MODELS["coincidence"]["targetViolationPercent"]
 
 BASES: Final = ("requests", "limits")  # what pods can count with: those of `kubectl_headroom.backtest.sources.BASES`
 OF_PROMETHEUS: Final = (
@@ -66,6 +71,22 @@ def seeds(text: str) -> tuple[int, ...]:
     if len(result) > _MOST_SEEDS:
         raise argparse.ArgumentTypeError(f"at most {_MOST_SEEDS} seeds")
     return result
+
+
+def policy_set(text: str) -> tuple[float, ...]:
+    """Return the targets of `coincidence`, each once, the smallest first; none for all policies. [percent]"""
+    kind, _, listed = text.partition(":")
+    if text == ALL:
+        return ()
+    try:
+        targets = tuple(sorted({float(part) for part in listed.split(",")}))
+    except ValueError:
+        targets = ()
+    if kind != TARGET or not targets or not all(map(_TARGETS.allows, targets)):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not {ALL}, or targets of {_TARGETS} percent such as {TARGET}:0.5,1,1.5"
+        )
+    return targets
 
 
 def machines(text: str) -> int:
@@ -145,7 +166,12 @@ _GROUPS: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
             "a model with its parameters, such as diversity:windowDays=7,lambdaMin=0.4,margin=0,cold=12h; or default; "
             "or JSON of nodePredictPolicy",
         ),
-        "--policies": {"choices": ("all",), "help": "every model with its defaults, and the default policy"},
+        "--policies": _of_type(
+            policy_set,
+            "all|target:P[,P…]",
+            "all: every model with its defaults, and the default policy; target:0.5,1,1.5,2,3: the model coincidence "
+            "with each target, in percent of violations, and each horizon",
+        ),
         "--policy-file": _repeated("FILE", "JSON of nodePredictPolicy, or a colocation config with one"),
     },
     "machines (default: where the series were; else a random packing)": {
@@ -176,8 +202,7 @@ _GROUPS: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
         "--horizon": _of_type(
             spans,
             "TIME[,TIME…]",
-            "how long a prediction has to hold, such as 1h,6h,24h (default: 24h)",
-            default=(HORIZON_SECONDS,),
+            "how long a prediction has to hold, such as 1h,6h,24h (default: 24h; 1h,6h,24h with targets)",
         ),
         "--warm-up": _of_type(span, "TIME", "not counted at the beginning (default: 24h)", default=WARM_UP_SECONDS),
         "--resource": {

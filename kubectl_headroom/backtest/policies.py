@@ -19,7 +19,7 @@ from agent.api import POLICY_PATH as PATH
 from crds.codec import CodecError, from_json, json_fields, to_json
 from crds.models import COMBINING
 from crds.predict_policy import DEFAULTS, PredictPolicy, ResourceOverride, with_defaults
-from kubectl_headroom.backtest.durations import parse_span
+from kubectl_headroom.backtest.durations import format_span, parse_span
 from kubectl_headroom.backtest.engine import ORACLE, NamedPolicy
 
 DEFAULT: Final = "default"  # the policy that the agent ships with
@@ -50,6 +50,18 @@ def parse(texts: Sequence[str]) -> list[NamedPolicy]:
         for model in (name for name in names() if name not in COMBINING) if text == ALL else (text,):
             result.setdefault(model, _of_json(model, model) if model.startswith("{") else _of_keys(model))
     return list(result.values())
+
+
+def targets(percents: Sequence[float], horizons_seconds: Sequence[int]) -> list[NamedPolicy]:
+    """Return `coincidence` with each target, for each horizon alone. [percent, s]"""
+    result = []
+    for seconds in horizons_seconds:
+        for percent in percents:
+            parameters = {"targetViolationPercent": percent, "horizonHours": seconds / 3600}
+            name = f"target:{percent:g},{format_span(seconds)}"
+            policy = resolve(PredictPolicy(model="coincidence", parameters=parameters)).policy
+            result.append(NamedPolicy(name, policy, seconds))
+    return result
 
 
 def of_file(text: str, place: str) -> NamedPolicy:

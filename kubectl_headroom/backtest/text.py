@@ -39,6 +39,8 @@ def show(found: Report, *, wide: bool) -> None:
     results = report.ranked(found.results)
     table.write(_COLUMNS, [_row(result, found, results) for result in results], wide=wide)
     print()
+    for answer in answers(found):
+        line(answer)
     for choice in found.choices:
         if wide or choice.name == DEFAULT:
             line(f"{choice.name} is {report.description(choice)}")
@@ -48,6 +50,24 @@ def show(found: Report, *, wide: bool) -> None:
     if len(found.all_notes) > len(notes):
         print(f"… and {len(found.all_notes) - len(notes)} more notes: -o wide")
     print(_LEGEND)
+
+
+def answers(found: Report) -> list[str]:
+    """Return how much can be published for which risk: a sentence for each resource and horizon with targets."""
+    policies = {choice.name: choice.policy for choice in found.choices if choice.horizon_seconds is not None}
+    groups: dict[tuple[str, int], list[str]] = {}
+    for result in found.results:
+        if result.policy in policies:
+            target = (policies[result.policy].parameters or {})["targetViolationPercent"]
+            violated = result.violation_percent.mean
+            above = ", above it" if violated > target else ""
+            share = f"{result.savings_percent:.1f}% at a target of {target:g}% (measured {violated:.2f}%{above})"
+            groups.setdefault((result.resource, result.horizon_seconds), []).append(share)
+    return [
+        f"If Mid pods should be able to stay for {format_span(seconds)}, these shares of the {resource} limits can be "
+        f"published: {'; '.join(shares)}."
+        for (resource, seconds), shares in groups.items()
+    ]
 
 
 def placed(found: Report) -> str:

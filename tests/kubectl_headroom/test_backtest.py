@@ -1,5 +1,6 @@
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,6 +71,29 @@ def test_table_has_the_oracle(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert "Packed at random on 2 machines, seed 3. The first 24h are not counted." in out
     assert "\ndefault is " in out
     assert "BEATEN BY" not in out
+
+
+def test_targets_make_a_front_of_each_horizon(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each target is evaluated for each horizon with its own policy, and a sentence states the share to be had."""
+    words: list[str | Path] = ["--trace", folder, "--machines", "2", "--policies", "target:3,0.5,3.0"]
+    made = json.loads(run(capsys, *words, "-o", "json"))
+    names = [(result["horizonSeconds"], result["policy"]) for result in made["results"]]
+    assert names == [
+        (3600 * hours, name)
+        for hours in (1, 6, 24)
+        for name in ("oracle", f"target:0.5,{hours}h", f"target:3,{hours}h")
+    ]
+    policy = made["policies"]["target:3,6h"]
+    assert (policy["model"], policy["safetyMarginPercent"]) == ("coincidence", 0)
+    assert policy["parameters"] == {"targetViolationPercent": 3.0, "horizonHours": 6.0}
+    out = run(capsys, *words, "--policy", "sum-max", "--horizon", "2h")
+    rows = [line.split()[2] for line in out.splitlines() if line.startswith("cpu ")]
+    assert sorted(rows) == ["oracle", "sum-max", "target:0.5,2h", "target:3,2h"]
+    (answer,) = (line for line in out.splitlines() if line.startswith("If Mid pods should be able to stay for 2h, "))
+    assert re.search(
+        r"cpu limits can be published: [\d.]+% at a target of 0.5% \(measured [\d.]+%.*\); .* of 3%", answer
+    )
+    assert "If Mid" not in run(capsys, *words[:4])
 
 
 def test_wide_table_tells_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,9 +235,23 @@ def test_plot_is_drawn_too(folder: Path, tmp_path: Path, capsys: pytest.CaptureF
         (["--trace", "nowhere"], "nowhere: "),
         (["--trace", ".", "-o", "csv"], "-o csv was removed: -o json has the same figures"),
         (["--trace", ".", "--policy", "divrsity"], "did you mean diversity?"),
-        (["--trace", ".", "--policies", "some"], "argument --policies: invalid choice: 'some'"),
+        (["--trace", ".", "--policies", "some"], "argument --policies: 'some' is not all, or targets"),
         (["--trace", ".", "--policy-file", "nowhere.json"], "--policy-file: nowhere.json cannot be read: No such file"),
         (["--trace", ".", "--plot", "plot.pdf"], "--plot: plot.pdf must end in .png or .svg."),
+        *(
+            (
+                ["--trace", ".", "--policies", wrong],
+                f"argument --policies: {wrong!r} is not all, or targets of 0.1 to 7",
+            )
+            for wrong in ("target", "target:", "target:0.05,1", "target:1,8", "target:nan", "target:x", "goal:1", "")
+        ),
+        *(
+            (
+                ["--trace", ".", "--policies", "target:1", "--horizon", wrong],
+                "--policies target: needs a --horizon from",
+            )
+            for wrong in ("30m", "1h,48h")
+        ),
         (["--trace", ".", "--horizon", "1h,soon"], "argument --horizon: 'soon' is not a time such as 90m, 24h or 7d"),
         (["--trace", ".", "--horizon", "0h"], "argument --horizon: '0h' is not a time of at least a second"),
         (["--trace", ".", "--machines", "0"], "argument --machines: '0' is not a number from 1 to 100000"),

@@ -1,11 +1,13 @@
 """The backtest's JSON: a stable document for programs."""
 
 import json
+from dataclasses import replace
 
 from kubectl_headroom.backtest import policies
 from kubectl_headroom.backtest.engine import Plan
 from kubectl_headroom.backtest.placement import Churn
 from kubectl_headroom.backtest.report import description, document, dominating_policy, ranked
+from kubectl_headroom.backtest.text import answers
 from tests.kubectl_headroom.backtest.results import DAY, report, result, trace
 
 RESULT_KEYS = [
@@ -122,3 +124,15 @@ def test_choice_of_a_model_is_reported() -> None:
     """Parameters that a model chooses by resource are not shown as if the user had named them."""
     (usual,) = policies.parse(["percentile:margin=0"])
     assert description(usual) == "percentile as usual, margin 0 %; cold for 24h"
+
+
+def test_answers_state_share_by_target() -> None:
+    """A sentence for each resource and horizon; a target that was not kept is named as such."""
+    other = result("diversity", [0.0], [1.0])
+    results = (result("target:0.5,24h", [0.4], [60.0]), result("target:2,24h", [2.5], [64.0]), other)
+    made = replace(report([other]), choices=tuple(policies.targets((0.5, 2.0), (DAY,))), results=results)
+    (sentence,) = answers(made)
+    assert sentence == (
+        "If Mid pods should be able to stay for 24h, these shares of the cpu limits can be published: "
+        "60.0% at a target of 0.5% (measured 0.40%); 64.0% at a target of 2% (measured 2.50%, above it)."
+    )

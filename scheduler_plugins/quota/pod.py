@@ -54,7 +54,7 @@ class QuotaPod:
     static: bool = False  # whether kubelet runs it from a file: deleted, it is there again at once
     gated: bool = False  # whether a scheduling gate holds it back
     claims: tuple[ClaimKey, ...] = ()  # its ResourceClaims
-    requested: Amounts = field(default_factory=dict)  # its charge without devices of claims, where it has claims
+    requested: Amounts = field(default_factory=dict)  # its charge without devices of claims
     devices_counted: bool = True  # whether its charge has all devices that it claims
     group: str = ""  # the scheduling group in its namespace that it is bound with; empty where it has none
     own: bytes = field(default=b"", compare=False)
@@ -128,7 +128,7 @@ class QuotaPod:
             static=is_mirror_pod(pod),
             gated=gated,
             claims=common.claims,
-            requested=common.charge if common.claims else {},
+            requested=common.charge,
             devices_counted=not common.claims,
             group=_group(spec),
             own=b"" if idle else _ENCODE([identity, status]),

@@ -13,6 +13,7 @@ from headroom.cluster.cpu_list import parse_cpus
 FILES: Final[Mapping[int, Sequence[str]]] = {1: ("cpuset.effective_cpus", "cpuset.cpus"), 2: ("cpuset.cpus.effective",)}
 """Files with the CPUs of a cgroup by version; the first that is there counts."""
 _MILLI: Final = 1000
+_MONITOR: Final = "conmon-"  # in the name of the cgroup of CRI-O's monitor, which ends with the id of its container
 
 
 def read_exclusive(
@@ -58,11 +59,11 @@ def read_exclusive(
 def _of_containers(
     hierarchy: Hierarchy, pod: PodCgroup, all_cpus: Sequence[frozenset[int]], ids: Collection[str]
 ) -> list[frozenset[int]]:
-    """Return the CPUs of each container, without the sandbox: it has all CPUs under any policy.
+    """Return the CPUs of each container, without the sandbox and CRI-O's monitors: these have all CPUs.
 
     A cgroup is a container if its CPUs are restricted, or its id is known. If none is, one of several is a container.
     """
-    names = folders(hierarchy.root / pod.path)
+    names = [name for name in folders(hierarchy.root / pod.path) if _MONITOR not in name]
     by_name = {name: cpus for name in names if (cpus := _cpus(hierarchy, f"{pod.path}/{name}"))}
     identifiers = tuple(ids)
     result = [

@@ -14,6 +14,7 @@ _MOST: Final = 1 << 64
 MOST_BYTES: Final = 1 << 53
 """More memory than this no machine has (8 PiB): a counter that wrapped around, or another file. [bytes]"""
 
+_SAME_MACHINE: Final = 0.9  # MemTotal of this share of ZFS's memory_all_bytes, which is MemTotal of its machine
 ARCSTATS: Final = "spl/kstat/zfs/arcstats"
 """File of /proc with the size of ZFS's cache, the ARC."""
 
@@ -110,13 +111,20 @@ def meminfo(text: str, arcstats: str | None = None) -> MemInfo:
         pages = re.search(r"^HugePages_Total:\s*(\S+)$", text, flags=re.MULTILINE)
         count = number(pages[1], "/proc/meminfo: HugePages_Total") if pages else 0
         amounts["Hugetlb"] = count * amounts.get("Hugepagesize", 0)
-    arc = 0 if arcstats is None else arc_above_minimum_bytes(arcstats)
+    arc = 0 if arcstats is None or _is_of_host(arcstats, amounts["MemTotal"]) else arc_above_minimum_bytes(arcstats)
     sizes = (amounts[name] * 1024 for name in ("MemTotal", "MemFree", "MemAvailable", "Hugetlb"))
     result = MemInfo(*(*sizes, arc))
     parts = (result.free_bytes, result.available_bytes, result.huge_pages_bytes, result.arc_bytes)
     if max(parts) > result.total_bytes or result.total_bytes > MOST_BYTES:
         raise Malformed("/proc/meminfo has more free than total memory, or an impossible total")
     return result
+
+
+def _is_of_host(arcstats: str, total_kilobytes: int) -> bool:
+    """Return whether the ARC is of a larger machine: lxcfs gives system containers (LXC) a MemTotal of their own."""
+    whole = re.search(r"^memory_all_bytes\s+\d+\s+(\S+)$", arcstats, flags=re.MULTILINE)
+    size = number(whole[1], "ZFS's arcstats: memory_all_bytes") if whole else 0
+    return total_kilobytes * 1024 < size * _SAME_MACHINE
 
 
 def arc_above_minimum_bytes(arcstats: str) -> int:

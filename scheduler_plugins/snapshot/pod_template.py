@@ -11,7 +11,9 @@ from crds import names
 TEMPLATE_BYTES: Final = 2 * 2**20
 """The limit of cached pods by these keys, in each place: some thousand workloads. [bytes]"""
 
-_OWN: Final = frozenset({names.ANNOTATION_RECLAIM_HOLD, names.ANNOTATION_SCHEDULING_RETRY})
+_OWN: Final = frozenset(
+    {names.ANNOTATION_RECLAIM_HOLD, names.ANNOTATION_SCHEDULING_RETRY, names.ANNOTATION_SCALE_UP_DELAY}
+)
 _TOKEN: Final = "kube-api-access-"  # noqa: S105 - how the volume with a pod's token is named, with letters of its own
 _RESIZED: Final = ("name", "resources", "allocatedResources")
 _ENCODE: Final = msgspec.json.Encoder().encode

@@ -67,6 +67,7 @@ EIGHT = (list(range(8)), ["a"])
         # no CPU manager where a container, and not only the sandbox of its pod, has all CPUs
         ({**A, **B, "kubepods/besteffort/pode": {"main": ALL}}, NONE),
         ({**A, **B, "kubepods/besteffort/pode": {"cri-containerd-main.scope": ALL, **PAUSE}}, NONE),
+        ({**A, **B, "kubepods/besteffort/pode": {"crio-main.scope": "8-15", "crio-conmon-main.scope": ALL}}, EIGHT),
         ({**A, **B, "kubepods/podg": {"main": ALL, **PAUSE}}, NONE),
         ({**A, **B, "kubepods/besteffort/podf": PAUSE}, EIGHT),  # its container has not started
         ({**A, **B, "kubepods/besteffort/pode": PAUSE}, EIGHT),  # its container has ended

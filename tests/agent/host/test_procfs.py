@@ -70,6 +70,14 @@ def test_arc_above_minimum_is_not_in_use() -> None:
     assert both.used_bytes == 5 << 30
 
 
+@pytest.mark.parametrize(("whole", "used"), [(64, 13), (70, 13), (256, 33)])
+def test_arc_of_the_host_is_not_of_its_containers(whole: int, used: int) -> None:
+    """In a system container (LXC), MemTotal is its limit, and its usage has no ARC; ZFS counts the host's memory."""
+    text = f"MemTotal: {64 << 20} kB\nMemFree: {30 << 20} kB\nMemAvailable: {31 << 20} kB\n"
+    stats = f"{arcstats(22 << 30, 2 << 30)}memory_all_bytes    4    {whole << 30}\n"
+    assert procfs.meminfo(text, stats).used_bytes == used << 30
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [

@@ -136,7 +136,7 @@ def test_bounds(kind: str) -> None:
     assert (result["spec"]["nodeName"], result["spec"]["priority"]) == ("n", 7)
     assert result["spec"]["containers"] == spec.get("containers", numbers["containers"])
     assert result["metadata"]["labels"] == {"koordinator.sh/priority-class": "koord-mid"}
-    assert not {"tolerations", "resourceClaims", "affinity", "nodeSelector"} & result["spec"].keys()
+    assert not {"tolerations", "affinity", "nodeSelector"} & result["spec"].keys()
 
 
 @fuzz(pod=altered(POD))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from crds.codec import CodecError
+from headroom.cluster.typed_pod import typed_pod
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.quota.admission import refusal
 from scheduler_plugins.quota.cluster import QuotaCluster
@@ -119,6 +120,16 @@ def test_admission_counts_devices() -> None:
     cache.put_pod(_pod("p", TEMPLATE, place="n1"), NOW)
     assert refused("r")
     assert cluster.ledger.bound("a")[GPU] == 1
+
+
+def test_devices_of_a_large_pod_are_charged() -> None:
+    """A bound pod with more labels than are read of a pending one keeps its claims: labels can be added later."""
+    cluster = _cluster(quota("a", None, {GPU: 1}))
+    cluster.put_claim(_claim("t", _exactly(1), template=True), template=True)
+    large = _pod("p", TEMPLATE, place="n1")
+    large["metadata"]["labels"] = {f"label-{number}": "" for number in range(101)}
+    cluster.put_pod(typed_pod(large))
+    assert cluster.ledger.used("a")[GPU] == 1
 
 
 def test_not_counted_is_reported() -> None:

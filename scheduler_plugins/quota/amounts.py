@@ -128,9 +128,10 @@ def over_min_with(
         request: the request.
         guaranteed: the resources that any quota guarantees; None: all.
     """
-    requested = _requested(request)
-    names = [name for name in requested if guaranteed is None or name in guaranteed]
-    names = names or [name for name in requested if name != "pods"]
+    requested = [name for name in _requested(request) if name != "pods"]
+    names = [name for name in requested if guaranteed is None or name in guaranteed] or requested
+    if request.get("pods") and (guaranteed is None or "pods" in guaranteed):
+        names = [*names, "pods"]
     return [name for name in names if used.get(name, 0) + request[name] > minimum.get(name, 0)]
 
 

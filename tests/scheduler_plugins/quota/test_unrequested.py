@@ -135,3 +135,17 @@ def test_names_without_effect(name: str) -> None:
     assert in_force is not None
     assert in_force.uncounted == [name]
     assert name not in {**in_force.min, **in_force.max, **cluster.ledger.total_min}
+
+
+@pytest.mark.parametrize(
+    ("requests", "beyond"),
+    [({MID_CPU: "1"}, [MID_CPU]), ({"cpu": "1"}, []), ({"cpu": "0"}, []), ({"cpu": "5", GPU: "1"}, ["cpu"])],
+)
+def test_guaranteed_place_is_not_a_guaranteed_amount(requests: dict[str, str], beyond: list[str]) -> None:
+    """A min of pods alone lets no pod take another namespace's resources."""
+    cluster = _cluster(quota("a", {"pods": 1, "cpu": 4}), quota("b", {"cpu": 1}))
+    context = PreemptionContext.of(QuotaPod.from_json(pod("p", "a", requests)), cluster, NOW)
+    assert list(context.beyond) == beyond
+    cluster.put_pod(pod("x", "a", {"memory": "1"}, node="n1"))
+    context = PreemptionContext.of(QuotaPod.from_json(pod("p", "a", requests)), cluster, NOW)
+    assert list(context.beyond) == [*beyond, "pods"]

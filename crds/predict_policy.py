@@ -72,7 +72,7 @@ DEFAULTS: Final = PredictPolicy(
     force_update_interval_seconds=600,
     cold_start_period_seconds=86400,
     reclaim_ratio_percent=100,
-    model="diversity",
+    model="coincidence",
 )
 """The policy where nothing is configured. Its safety margin is `usual_margin`; its parameters are the model's own."""
 _WITHOUT_MARGIN: Final = frozenset({"coincidence", "diversity"})

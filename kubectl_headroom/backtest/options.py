@@ -163,7 +163,7 @@ _GROUPS: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
     "policies (default: the one that the agent ships with)": {
         "--policy": _repeated(
             "POLICY",
-            "a model with its parameters, such as diversity:windowDays=7,lambdaMin=0.4,margin=0,cold=12h; or default; "
+            "a model with its parameters, such as coincidence:targetViolationPercent=2,margin=5,cold=12h; or default; "
             "or JSON of nodePredictPolicy",
         ),
         "--policies": _of_type(

@@ -104,6 +104,8 @@ def _parameters(parameters: Mapping[str, Any], model: str, path: str, fields: Fi
                 return
             allowed = f"it has {', '.join(defaults)}" if defaults else "it has none"
             guess = f"; did you mean {meant}?" if (meant := nearest(name, defaults)) else ""
-            fields.error(where, f"model {model} has no such parameter: {allowed}{guess}")
+            owners = " or ".join(other for other, rules in MODELS.items() if name in rules)
+            owner = f"; to set it, state the model: {owners}" if owners else ""
+            fields.error(where, f"model {model} has no such parameter: {allowed}{guess or owner}")
         elif not isinstance(value, UnusableNumber) and not rule.allows(value):
             fields.error(where, f"must be {rule} for model {model}, got {shown(value)}")

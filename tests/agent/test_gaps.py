@@ -4,8 +4,8 @@ The usage in a gap is unknown: a burst that was never measured is in no number. 
 least that can have happened, nothing used; and, where the gap hides no peak, the very same usage measured.
 
 A pod that a gap makes cold counts at its request, or at the highest it was seen to use: without margin and ratio, and
-without the share of others' peaks that `diversity` charges warm pods with. So requests here are twice what a pod uses
-at most, and margins no larger than twice the ratio: pods with reclaimable amounts, and these amounts.
+without the share of others' peaks that `coincidence` and `diversity` charge warm pods with. So requests here are twice
+what a pod uses at most, and margins no larger than twice the ratio: pods with reclaimable amounts, and these amounts.
 """
 
 import copy
@@ -30,7 +30,8 @@ from tests.agent.made import GIB, INTERVAL, LongRun, machine, pod
 FACTS = NodeResources({CPU: 60_000, MEMORY: 60 * GIB}, {CPU: 64_000, MEMORY: 64 * GIB}, {CPU: 1_000, MEMORY: GIB})
 WINDOWED = [
     PredictPolicy(),
-    PredictPolicy(parameters={"windowDays": 0.02, "lambdaMin": 0.1}),
+    PredictPolicy(model="diversity"),
+    PredictPolicy(model="diversity", parameters={"windowDays": 0.02, "lambdaMin": 0.1}),
     PredictPolicy(model="coincidence", parameters={"targetViolationPercent": 5, "windowDays": 0.02}),
     PredictPolicy(model="coincidence", parameters={"targetViolationPercent": 7, "horizonHours": 22}),
     PredictPolicy(model="recent-max", parameters={"windowDays": 0.02}),

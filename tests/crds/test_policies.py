@@ -19,7 +19,7 @@ def test_predict_policy_defaults() -> None:
         "coldStartPeriodSeconds": 86400,
         "reclaimRatioPercent": 100,
         "safetyMarginPercent": 0,
-        "model": "diversity",
+        "model": "coincidence",
     }
 
 
@@ -158,11 +158,11 @@ policies = st.builds(
     PredictPolicy,
     reclaim_ratio_percent=optional_percent,
     safety_margin_percent=optional_percent,
-    model=st.none() | st.sampled_from(["diversity", "nsigma-v2"]),
+    model=st.none() | st.sampled_from(["coincidence", "diversity", "nsigma-v2"]),
     cpu=st.none()
     | st.builds(
         ResourceOverride,
-        model=st.none() | st.sampled_from(["diversity", "nsigma-v2"]),
+        model=st.none() | st.sampled_from(["coincidence", "diversity", "nsigma-v2"]),
         safety_margin_percent=optional_percent,
     ),
 )

@@ -222,7 +222,7 @@ async def test_equal_nodes_are_one_block(capsys: pytest.CaptureFixture[str]) -> 
         "",
         "3000 nodes (a0000, a0001, a0002, a0003, a0004 and 2995 more):",
         "FIELD OLD FROM NEW FROM",
-        "nodePredictPolicy.model diversity default sum-max nodeConfigs[1] a",
+        "nodePredictPolicy.model coincidence default sum-max nodeConfigs[1] a",
         "nodePredictPolicy.safetyMarginPercent 0 default 10 default",
         "",
         "1 node (both):",

@@ -120,7 +120,7 @@ def test_other_model_is_reported() -> None:
     """An agent that predicts with another model than the strategy states is reported."""
     config = '{"enable": true, "nodePredictPolicy": {"model": "sum-max"}}'
     assert any(
-        "predicts with diversity, the strategy states sum-max" in finding
+        "predicts with coincidence, the strategy states sum-max" in finding
         for finding in findings(explained("web-1", config=config))
     )
 

@@ -38,7 +38,17 @@ def _nested(levels: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ({"parameters": {"lambdaMin": -3}}, "parameters.lambdaMin: must be 0 to 1 for model diversity, got -3"),
+        (
+            {"parameters": {"horizonHours": 0}},
+            "parameters.horizonHours: must be 1 to 24 for model coincidence, got 0",
+        ),
+        (
+            {"parameters": {"lambdaMin": 0.3}},
+            (
+                "parameters.lambdaMin: model coincidence has no such parameter: it has targetViolationPercent, "
+                "horizonHours, windowDays; to set it, state the model: diversity"
+            ),
+        ),
         (
             {"model": "recent-max", "parameters": {"windowDays": 0}},
             "parameters.windowDays: must be 0.01 to 30 for model recent-max, got 0",
@@ -59,7 +69,7 @@ def _nested(levels: int) -> dict[str, Any]:
         ({"model": ""}, "model: must be the name of a model, such as nsigma-v2"),
         ({"model": "theirs", "of": [{"model": ""}]}, "of[0].model: must be the name of a model, such as nsigma-v2"),
         ({"model": "sum-max", "of": [{"model": "max"}]}, "of: model sum-max combines no others: remove it, or use"),
-        ({"cpu": {"parameters": {"a": 2}}}, "cpu.parameters.a: model diversity has no such parameter: it has w"),
+        ({"cpu": {"parameters": {"a": 2}}}, "cpu.parameters.a: model coincidence has no such parameter: it has t"),
         ({"model": "max", "of": [{"model": "percentile", "parameters": {"percentile": 0}}]}, "of[0].parameters.perc"),
         (_nested(2) | {"of": [{"model": "max", "of": [{"modl": "max"}]}]}, "of[0].of[0].modl: unknown field: did you"),
         (_nested(5), "of[0].of[0].of[0].of[0].of[0]: models may be nested 4 times"),
@@ -137,7 +147,8 @@ def test_nested_fields_have_their_right_names_at_any_depth() -> None:
 
 def test_good_policies_and_those_of_unknown_models_pass() -> None:
     for policy in (
-        {"parameters": {"windowDays": 30, "lambdaMin": 1}},
+        {"parameters": {"windowDays": 30, "targetViolationPercent": 7}},
+        {"model": "diversity", "parameters": {"windowDays": 30, "lambdaMin": 1}},
         {"model": "nsigma-v2", "parameters": {"n": 0, "capAtHighest": False}},
         {"model": "resource-central", "parameters": {"percentile": 99, "windowHours": 0.25}},
         {"cpu": {"model": "diversity", "parameters": {"windowDays": 3}}, "memory": {"safetyMarginPercent": 0}},
@@ -160,6 +171,7 @@ def test_layers_must_go_together() -> None:
     assert [str(error) for error in parsed.entry_errors] == [
         (
             "nodeConfigs[0].nodePredictPolicy.cpu.parameters.n: together with the cluster's part: "
-            "model diversity has no such parameter: it has windowDays, lambdaMin"
+            "model diversity has no such parameter: it has windowDays, lambdaMin; "
+            "to set it, state the model: nsigma-v1 or nsigma-v2"
         )
     ]

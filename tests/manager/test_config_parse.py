@@ -48,8 +48,8 @@ def test_absent_text_means_defaults(text: str | None) -> None:
         ("enable: true\n", 'not valid JSON: this looks like YAML; write JSON, such as {"enable": true}'),
         ("# mine\nnodeConfigs:\n- name: a\n", "not valid JSON: this looks like YAML; write JSON"),
         (
-            '{"nodePredictPolicy": {"parameters": {"lambdaMin": 1e400}}}',
-            'nodePredictPolicy.parameters.lambdaMin: "1e400" is',
+            '{"nodePredictPolicy": {"parameters": {"windowDays": 1e400}}}',
+            'nodePredictPolicy.parameters.windowDays: "1e400" is',
         ),
     ],
 )

@@ -99,7 +99,7 @@ async def test_better_definition_is_used_without_a_restart(world: World) -> None
     assert "predictPolicy" not in world.api.objects[METRIC]["spec"]
     world.steady.now += 601
     await world.reconcile()
-    assert world.api.objects[METRIC]["spec"]["predictPolicy"]["model"] == "diversity"
+    assert world.api.objects[METRIC]["spec"]["predictPolicy"]["model"] == "coincidence"
 
 
 async def test_spec_that_a_webhook_changes_is_not_repeated(world: World, caplog: pytest.LogCaptureFixture) -> None:

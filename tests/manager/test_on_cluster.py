@@ -48,7 +48,7 @@ def manager(stage: Stage, kubeconfig: Path, tmp_path: Path) -> Iterator[Manager]
 def test_node_metric_lives_with_node(stage: Stage) -> None:
     stage.add_node("life")
     metric = stage.get("nodemetric", "life")
-    assert metric["spec"]["predictPolicy"]["model"] == "diversity"
+    assert metric["spec"]["predictPolicy"]["model"] == "coincidence"
     assert metric["metadata"]["ownerReferences"][0]["uid"] == stage.get("node", "life")["metadata"]["uid"]
     edit = '{"spec": {"metricCollectPolicy": {"reportIntervalSeconds": 7}}}'
     stage.cluster.kubectl("patch", "nodemetric", "life", "--type=merge", "-p", edit)

@@ -25,7 +25,7 @@ def test_defaults_are_complete() -> None:
     assert to_json(effective.strategy).items() >= to_json(DEFAULTS).items()
     policy = effective.strategy.node_predict_policy
     assert policy is not None
-    assert (policy.model, policy.parameters) == ("diversity", None)
+    assert (policy.model, policy.parameters) == ("coincidence", None)
     assert set(effective.sources.values()) == {DEFAULT}
 
 
@@ -98,22 +98,22 @@ def test_layer_overrides_only_fields_that_it_states() -> None:
     assert eviction is not None
     assert policy is not None
     assert (eviction.mode, eviction.after_seconds) == ("on", 300)
-    assert (policy.safety_margin_percent, policy.model, policy.parameters) == (20, "diversity", None)
+    assert (policy.safety_margin_percent, policy.model, policy.parameters) == (20, "coincidence", None)
     assert effective.sources["midEviction.mode"] == CLUSTER
     assert effective.sources["midEviction.afterSeconds"] == DEFAULT
 
 
 def test_another_model_drops_arguments_and_the_same_model_keeps_them() -> None:
     config = _config(
-        nodePredictPolicy={"model": "diversity", "cpu": {"model": "max", "of": [{"model": "sum-max"}]}},
+        nodePredictPolicy={"model": "coincidence", "cpu": {"model": "max", "of": [{"model": "sum-max"}]}},
         nodeConfigs=[{"nodeSelector": {}, "nodePredictPolicy": {"cpu": {"model": "percentile"}}}],
     )
     policy = effective_strategy(config).strategy.node_predict_policy
     assert policy is not None
-    assert (policy.model, policy.parameters) == ("diversity", None)
+    assert (policy.model, policy.parameters) == ("coincidence", None)
     assert policy.cpu is not None
     assert (policy.cpu.model, policy.cpu.of) == ("percentile", None)
-    entry = {"nodeSelector": {}, "nodePredictPolicy": {"model": "diversity"}}
+    entry = {"nodeSelector": {}, "nodePredictPolicy": {"model": "coincidence"}}
     cluster = {"parameters": {"windowDays": 3}}
     same = effective_strategy(_config(nodePredictPolicy=cluster, nodeConfigs=[entry])).strategy.node_predict_policy
     assert same is not None
@@ -225,8 +225,8 @@ async def test_overlap_has_no_event_of_its_nodes() -> None:
     [
         (
             "{}",
-            '{"nodePredictPolicy": {"parameters": {"lambdaMin": 11}}}',
-            "parameters.lambdaMin: must be 0 to 1 for model diversity",
+            '{"nodePredictPolicy": {"parameters": {"windowDays": 31}}}',
+            "parameters.windowDays: must be 0.01 to 30 for model coincidence",
         ),
         (
             '{"nodePredictPolicy": {"model": "diversity"}}',

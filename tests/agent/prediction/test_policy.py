@@ -3,7 +3,7 @@ import pytest
 from agent.prediction.policy import in_force, resolve
 from agent.predictors import PolicyError
 from agent.predictors.borg_default import BorgDefault
-from agent.predictors.diversity import Diversity
+from agent.predictors.coincidence import Coincidence
 from agent.predictors.nsigma_v2 import NSigmaV2
 from agent.predictors.recent_max import RecentMax
 from crds.predict_policy import ModelChoice, PredictPolicy, ResourceOverride, with_defaults
@@ -12,9 +12,9 @@ BORG = PredictPolicy(model="borg-default")
 LONG = (ModelChoice("recent-max", {"windowDays": 3}), ModelChoice("resource-central", {"windowHours": 240}))
 
 
-def test_default_policy_is_diversity_without_margin_after_a_day() -> None:
+def test_default_policy_is_coincidence_without_margin_after_a_day() -> None:
     result = resolve(None)
-    assert [(model.model, model.margin) for model in result.models.values()] == [(Diversity(), 1.0)] * 2
+    assert [(model.model, model.margin) for model in result.models.values()] == [(Coincidence(), 1.0)] * 2
     assert (result.cold_start_seconds, result.reclaim_ratio, result.problem) == (86400.0, 1.0, "")
 
 
@@ -32,7 +32,7 @@ def test_part_of_a_resource_overrides_for_it_alone() -> None:
 
 def test_model_of_requests_alone_does_not_check_the_system() -> None:
     result = resolve(BORG).models["cpu"]
-    assert (result.model, result.for_system.model) == (BorgDefault(), Diversity())
+    assert (result.model, result.for_system.model) == (BorgDefault(), Coincidence())
 
 
 @pytest.mark.parametrize(

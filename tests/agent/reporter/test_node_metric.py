@@ -93,7 +93,7 @@ def test_whole_report_of_a_small_node() -> None:
         "prodReclaimableMetric": {"resource": {"resources": amounts(4500, 3584)}},  # 6 - 1.5 cores
         "prodPeakMetric": {"resource": {"resources": amounts(1625, 1664)}},  # 1.5 + 0.125
         "prediction": {
-            "policy": {"model": "diversity"},
+            "policy": {"model": "coincidence"},
             "classes": [
                 a_class("node", 1875, 1920),
                 a_class("sys", 125, 128),

@@ -238,7 +238,7 @@ def test_metrics_have_koordlets_names_labels_and_units(parts: Parts) -> None:
     parts.reports.full(parts.now, DEFAULT)
     text = parts.metrics.render().decode()
     node, cpu = 'node="n1"', 'resource="cpu",unit="core"'
-    model, band = 'predictor="diversity"', 'priority="koord-prod"'
+    model, band = 'predictor="coincidence"', 'priority="koord-prod"'
     for line in (
         f"start_time{{{node}}} ",
         f"node_used_cpu_cores{{{node}}} ",

@@ -47,7 +47,7 @@ def test_used_is_the_mean_of_the_last_seconds_and_peaks_are_the_models() -> None
     whole = prediction.classes[NODE].peak[CPU] / 1000
     assert row(view.classes, "node").peak[CPU] == whole
     assert view.free[CPU] == pytest.approx(8.0 - whole)
-    assert view.model == "diversity + 0 %"
+    assert view.model == "coincidence + 0 %"
     fresh = row(view.pods, "shop/fresh")
     assert (fresh.used, fresh.peak, fresh.reclaimable, fresh.history) == ({}, {}, {}, "cold: nothing learned yet")
 
@@ -80,7 +80,7 @@ def test_machine_whose_size_cannot_be_read_has_no_peak() -> None:
 def test_columns_line_up_and_notes_stand_below() -> None:
     view, _ = seen()
     lines = table(view, "vm: cgroup v2", ["A note."])
-    assert "vm: cgroup v2; 8 cores and 16.0Gi of memory; model diversity + 0 %" in lines[0]
+    assert "vm: cgroup v2; 8 cores and 16.0Gi of memory; model coincidence + 0 %" in lines[0]
     head = next(line for line in lines if "history" in line)
     named = [
         line for line in lines if line.startswith(("node", "  system", "  prod", "  batch", "shop/web", "shop/job"))

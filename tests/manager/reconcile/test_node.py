@@ -40,7 +40,7 @@ async def work(world: World) -> None:
 async def test_new_node_gets_metric(world: World) -> None:
     await world.reconcile()
     assert world.api.objects[METRIC]["metadata"]["ownerReferences"][0]["uid"] == "uid-n1"
-    assert world.api.objects[METRIC]["spec"]["predictPolicy"]["model"] == "diversity"
+    assert world.api.objects[METRIC]["spec"]["predictPolicy"]["model"] == "coincidence"
     assert (world.published(), world.events_recorded()) == ({}, [])
     written = len(world.api.written("PATCH", "nodemetrics"))
     await world.reconcile()

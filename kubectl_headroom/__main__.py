@@ -86,6 +86,10 @@ def _run(options: argparse.Namespace) -> int:
         from kubectl_headroom.backtest import command as backtest  # noqa: PLC0415
 
         return backtest.run(options)
+    if options.command == "explain" and options.filename is not None:
+        from kubectl_headroom.explain import from_file  # noqa: PLC0415
+
+        return from_file.run(options)
     from kubectl_headroom import commands  # noqa: PLC0415
 
     return commands.run(options)

@@ -129,7 +129,16 @@ def _add_explain(commands: _Commands, parents: list[Parser]) -> None:
     )
     explain = commands.add_parser("explain", help=about, description=f"{about.capitalize()}.", parents=parents)
     explain.add_argument("what", choices=("node", "pod", "quota"), help="the kind of object")
-    explain.add_argument("name", type=parsers.name, help="its name")
+    name = explain.add_argument(
+        "name", type=parsers.name, default=None, help="its name; with -f it may be absent where the file has one node"
+    )
+    explain.add_argument(
+        *("-f", "--filename"),
+        metavar="FILE",
+        action=parsers.in_place_of(name),
+        help="node: read its NodeMetric, Node, Pods and the colocation ConfigMap from this YAML or JSON in place of a "
+        "cluster; - reads standard input",
+    )
     explain.add_argument(
         "-n",
         "--namespace",

@@ -146,6 +146,17 @@ def add_profile(command: argparse.ArgumentParser) -> None:
     )
 
 
+def in_place_of(positional: argparse.Action) -> type[argparse.Action]:
+    """An option with which a positional argument may be absent, wherever it is on the command line."""
+
+    class Option(argparse.Action):
+        def __call__(self, _parser: object, options: argparse.Namespace, given: object, _flag: object = None) -> None:
+            positional.required = False
+            setattr(options, self.dest, given)
+
+    return Option
+
+
 def name(text: str) -> str:
     """The name of an object, which becomes a part of a path: it must not lead to another one.
 

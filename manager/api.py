@@ -9,7 +9,7 @@ from manager.config.overlaps import Overlap, on_nodes
 from manager.config.overlaps import named as overlap_names
 from manager.config.parse import Review, parse_config, parse_strategy, review
 from manager.config.state import sentences as config_sentences
-from manager.inputs import Resource
+from manager.inputs import PodInputs, Resource
 from manager.mid.explanation import amounts, document, tables, terms
 from manager.mid.explanation.explanation import ConfigState, Explanation, ObservedNode, config_state, explain
 from manager.mid.explanation.findings import findings
@@ -37,6 +37,7 @@ __all__ = [
     "ObservedNode",
     "Origin",
     "Overlap",
+    "PodInputs",
     "Report",
     "Resource",
     "Review",

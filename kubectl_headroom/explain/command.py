@@ -105,11 +105,11 @@ async def read_settings(api: kube.ApiServer, namespace: str, config_name: str, c
     return Settings(config, lease_of(lease, now), manager_state.exclusion(deployment))
 
 
-def show(explanation: Explanation) -> None:
-    """Print the explanation: the answer, why, every number, the strategy."""
+def show(explanation: Explanation, notes: Sequence[str] = ()) -> None:
+    """Print the explanation: the answer, why (the notes first), every number, the strategy."""
     first, *rest = explain_text.sections(explanation)
     _show_section(first)
-    for sentence in findings(explanation):
+    for sentence in (*notes, *findings(explanation)):
         outputs.line(f"- {sentence}")
     for section in rest:
         outputs.line()

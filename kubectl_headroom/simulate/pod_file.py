@@ -27,6 +27,16 @@ _ENDINGS: Final = (".yaml", ".yml", ".json")
 Json = dict[str, Any]
 
 
+class _Loader(yaml.SafeLoader):
+    """Reads times as texts, as Kubernetes does."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in known if tag != "tag:yaml.org,2002:timestamp"]
+    for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 @dataclass(frozen=True, slots=True)
 class GivenPod:
     """A pod to simulate."""
@@ -79,7 +89,7 @@ def load(source: str) -> PodFile:
     place = "standard input" if source == STDIN else source
     try:
         text = sys.stdin.read() if source == STDIN else Path(source).read_text(encoding="utf-8")
-        documents = list(yaml.safe_load_all(text))
+        documents = list(yaml.load_all(text, _Loader))
     except UnicodeDecodeError as error:
         raise CommandError(f"{place} is not a text: {error}", USAGE) from error
     except (yaml.YAMLError, RecursionError) as error:

@@ -164,7 +164,7 @@ class DisplaySettings:
     standalone: bool = setting(False, flag="standalone", kind=SWITCH)
     """No API server: show the usage of this machine and its pods, the prediction, and the reclaimable amounts."""
     once: bool = setting(False, flag="once", kind=SWITCH)
-    """With --standalone: stop after the first report; nothing is served."""
+    """With --standalone: stop after the first report, in YAML with the Node; nothing is served."""
     output: str = setting("table", flag="output", kind=choice("table", "json", "yaml", metavar="FORMAT"), letter="o")
     """With --standalone: ``table`` for people, ``json`` or ``yaml`` for the NodeMetric."""
     refresh_seconds: float | None = setting(

@@ -14,6 +14,7 @@ import yaml
 
 from agent.prediction.readiness import COLLECTING_HISTORY, NO_PROD_PODS, POLICY_REJECTED, READY
 from agent.reporter import spec as specs
+from agent.reporter.node_metric import quantities
 from agent.reporter.remote_node_metric import Json
 from agent.reporter.reporter import ReportBuilder
 from agent.reporter.spec import SpecInForce
@@ -23,6 +24,7 @@ from agent.standalone.overview import NO_REQUESTS, NOTHING_RECLAIMABLE, Overview
 from agent.standalone.screen import Screen
 from agent.standalone.table import cores, size, table
 from crds.codec import to_json
+from crds.duration import format_duration
 from crds.names import CONDITION_PREDICTION_READY
 from crds.node_metric import NodeMetric
 from headroom.runtime.sanitize import printable_json
@@ -64,25 +66,30 @@ class Display:
             _discard(self.out)
 
     def node_metric(self) -> Json:
-        """The NodeMetric of this moment."""
-        report = self.report_builder.full(self.wall(), self.spec)
+        """The NodeMetric of this moment; with `once` it has the percentiles of the measured time."""
+        spec = _of_measured_time(self.spec, self.first_after_seconds) if self.settings.once else self.spec
+        report = self.report_builder.full(self.wall(), spec)
+        status = _without_cold_windows(report.status) if self.settings.once else report.status
         return {
             "apiVersion": NodeMetric.API_VERSION,
             "kind": NodeMetric.KIND,
             "metadata": {"name": self.node_name},
-            "spec": to_json(self.spec.spec),
-            "status": {**report.status, "conditions": _with_unknown_requests(report.status, self.sources())},
+            "spec": to_json(spec.spec),
+            "status": {**status, "conditions": _with_unknown_requests(report.status, self.sources())},
         }
+
+    def node(self) -> Json:
+        """The machine as a Node of which nothing is reserved."""
+        resources = self.sources().node
+        amounts = {"capacity": quantities(resources.capacity), "allocatable": quantities(resources.allocatable)}
+        return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.node_name}, "status": amounts}
 
     def json(self) -> str:
         return printable_json(json.dumps(self.node_metric(), indent=2, ensure_ascii=False)) + "\n"
 
     def yaml(self) -> str:
         """The NodeMetric of this moment as YAML."""
-        metric = self.node_metric()
-        text = yaml.safe_dump(metric, sort_keys=False, allow_unicode=True, width=120)
-        sound = text.replace("\n", "").isprintable()
-        return text if sound else yaml.safe_dump(metric, sort_keys=False, width=float("inf"))
+        return _yaml(self.node_metric())
 
     def text(self) -> str:
         return "\n".join(self.lines()) + "\n"
@@ -114,7 +121,8 @@ class Display:
             screen.show(self.lines(screen.height, screen.width))
             self._report()
         elif self.settings.output == "yaml":
-            self._write(self.yaml() if self.settings.once else f"---\n{self.yaml()}")
+            once = self.settings.once
+            self._write(f"{self.yaml()}---\n{_yaml(self.node())}" if once else f"---\n{self.yaml()}")
         elif self.settings.once:
             self._write(self.json())
         else:  # one document per line, so that a program can split them
@@ -129,6 +137,30 @@ class Display:
     def _write(self, text: str) -> None:
         self.out.write(text)
         self.out.flush()
+
+
+def _yaml(content: Json) -> str:
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
+    sound = text.replace("\n", "").isprintable()
+    return text if sound else yaml.safe_dump(content, sort_keys=False, width=float("inf"))
+
+
+def _of_measured_time(spec: SpecInForce, seconds: float) -> SpecInForce:
+    """The spec with one more window of percentiles: the time that was measured."""
+    measured = format_duration(seconds)
+    durations = dict.fromkeys([measured, *map(format_duration, spec.durations_seconds)])
+    wanted = to_json(spec.spec)
+    wanted["metricCollectPolicy"]["nodeAggregatePolicy"]["durations"] = list(durations)
+    return specs.read(wanted, spec)
+
+
+def _without_cold_windows(status: Json) -> Json:
+    """The status without windows that have no percentiles yet."""
+    usage = {
+        name: [window for window in part if any(window["usage"].values())] if name.startswith("aggregated") else part
+        for name, part in (status.get("nodeMetric") or {}).items()
+    }
+    return {**status, "nodeMetric": usage}
 
 
 def _notes(view: Overview) -> list[str]:

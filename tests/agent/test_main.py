@@ -35,7 +35,10 @@ def test_standalone_reports_once(recorded: Make, tmp_path: Path) -> None:
     done = _run("--standalone", "--once", "--output=yaml", *where, *QUICK)
     assert done.returncode == 0, done.stderr
     assert "cgroup v2; kubepods.slice (systemd driver)" in done.stderr
-    content = yaml.safe_load(done.stdout)
+    content, node = yaml.safe_load_all(done.stdout)
+    assert (node["kind"], node["metadata"]["name"]) == ("Node", "worker")
+    assert node["status"]["capacity"] == node["status"]["allocatable"]
+    assert node["status"]["capacity"].keys() == {"cpu", "memory"}
     status = content["status"]
     assert from_json(NodeMetric, content).metadata.name == "worker"
     used = machine.expected["instants"]["t000"]["node"]["memory_used_bytes"]

@@ -62,11 +62,27 @@ async def shown(display: Display, **settings: Any) -> str:  # noqa: ANN401 - set
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 async def test_output_is_the_one_node_metric_that_is_served(display: Display, output: str) -> None:
-    (content,) = yaml.safe_load_all(await shown(display, output=output))
+    content, *others = yaml.safe_load_all(await shown(display, output=output))
+    assert [item["kind"] for item in others] == (["Node"] if output == "yaml" else [])
     assert (content["kind"], content["metadata"]["name"]) == ("NodeMetric", "worker")
     assert content["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 60
     assert len(content["status"]["podsMetric"]) >= 9
     assert content == json.loads(display.json())
+
+
+@pytest.mark.parametrize(("measured", "first"), [(10.0, "10s"), (300.0, "5m0s"), (0.0, "5m0s"), (90.5, "1m30.5s")])
+def test_first_report_has_percentiles_of_the_measured_time(display: Display, measured: float, first: str) -> None:
+    """With `once` the windows begin with the measured time, and none of the printed windows is empty."""
+    display.first_after_seconds = measured
+    content = display.node_metric()
+    durations = content["spec"]["metricCollectPolicy"]["nodeAggregatePolicy"]["durations"]
+    assert (durations[0], durations[-1], durations.count("5m0s")) == (first, "30m0s", 1)
+    usage = content["status"]["nodeMetric"]
+    for window in (*usage["aggregatedNodeUsages"], *usage["aggregatedSystemUsages"]):
+        assert all(amounts["resources"].keys() == {"cpu", "memory"} for amounts in window["usage"].values())
+    display.settings = replace(display.settings, once=False)
+    windows = display.node_metric()["status"]["nodeMetric"]["aggregatedNodeUsages"]
+    assert [window["duration"] for window in windows] == ["5m0s", "10m0s", "30m0s"]  # as for a cluster
 
 
 async def test_each_report_is_a_line_of_json_until_the_output_is_closed(display: Display) -> None:

@@ -114,7 +114,7 @@ class Objects:
             namespace: its namespace; None: any.
 
         Raises:
-            CommandError: several fit, or its config is no text.
+            CommandError: several fit.
         """
         of_namespace = [
             item for item in self._config_maps if namespace in (None, item["metadata"].get("namespace", namespace))
@@ -127,13 +127,6 @@ class Objects:
             raise CommandError(
                 f"{self.place} has {len(fitting)} colocation ConfigMaps: select one with --config-name and -n.", USAGE
             )
-        for item in (*fitting, *last_good):
-            if not isinstance(_data(item).get(CONFIG_MAP_KEY, ""), str):
-                raise CommandError(
-                    f"{self.place}: data.{CONFIG_MAP_KEY} must be a text with JSON in it: write it below "
-                    f"`{CONFIG_MAP_KEY}: |`.",
-                    USAGE,
-                )
         if not fitting:
             return None
         title = f"{fitting[0]['metadata'].get('name')} of {self.place}"
@@ -141,13 +134,15 @@ class Objects:
 
     def _checked(self, items: tuple[Json, ...]) -> Iterator[Json]:
         for item in items:
-            kind = item.get("kind")
+            kind = str(item.get("kind"))
             if kind not in {"Node", "NodeMetric", "Pod", "ConfigMap"}:
                 continue
             try:
                 (check_node if kind == "Node" else check_namespace)(item)  # of other kinds its metadata is checked
             except CodecError as error:
                 raise CommandError(f"{self.place}: {kind}: {error}: compare with kubectl's output.", USAGE) from error
+            if kind == "ConfigMap" and (fault := _fault(item)):
+                raise CommandError(f"{self.place}: ConfigMap {item['metadata'].get('name')}: {fault}.", USAGE)
             yield item
 
     def _by_name(self, items: list[Json], kind: str) -> dict[str, Json]:
@@ -177,6 +172,17 @@ class Objects:
 def _enabled() -> ConfigState:
     in_force = at_start(_ENABLED, present=True, last_good=None)
     return ConfigState("what if: the default strategy with `enable: true`", None, in_force)
+
+
+def _fault(config_map: Json) -> str:
+    """Return the fault of a ConfigMap, with the way out; empty for a sound one."""
+    if not isinstance(config_map.get("data") or {}, Mapping):
+        return "data must be an object"
+    if not isinstance(_data(config_map).get(CONFIG_MAP_KEY, ""), str):
+        return f"data.{CONFIG_MAP_KEY} must be a text with JSON in it: write it below `{CONFIG_MAP_KEY}: |`"
+    entries = config_map["metadata"].get("managedFields") or []
+    sound = isinstance(entries, list) and all(isinstance(entry, Mapping) for entry in entries)
+    return "" if sound else "metadata.managedFields must be a list of objects: remove it"
 
 
 def _data(config_map: Json) -> Mapping[str, Any]:

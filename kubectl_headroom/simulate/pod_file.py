@@ -114,14 +114,17 @@ def _objects(documents: list[Any]) -> Iterator[Json]:
         if not isinstance(document, dict):
             continue
         items = document.get("items")
-        if str(document.get("kind")).endswith("List") and isinstance(items, list):
-            yield from (item for item in items if isinstance(item, dict))
+        kind = str(document.get("kind"))
+        if kind.endswith("List") and isinstance(items, list):
+            # The API server omits the kind in its own lists: a PodList has Pods.
+            of_list = {"kind": kind.removesuffix("List")} if kind != "List" else {}
+            yield from (of_list | item for item in items if isinstance(item, dict))
         else:
             yield document
 
 
 def _makes_pods(item: Json) -> bool:
-    return item.get("kind") == "Pod" or item.get("kind") in TEMPLATE_AT
+    return str(item.get("kind")) in {"Pod", *TEMPLATE_AT}
 
 
 def _given(item: Json, number: int, namespace: str, place: str) -> GivenPod:

@@ -94,6 +94,13 @@ def test_report_alone_states_each_assumption(path: Path, capsys: pytest.CaptureF
     assert "has no NodeMetric web-1" in "\n".join(answer(path, capsys, "", NODE)["notes"])
 
 
+def test_lists_of_the_api_server_are_read(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`kubectl get --raw` prints a NodeMetricList with items that have no kind."""
+    metric = {key: value for key, value in METRIC.items() if key != "kind"}
+    shown = answer(path, capsys, "", {"kind": "NodeMetricList", "items": [metric]}, NODE)
+    assert shown["reportAgeSeconds"] is not None
+
+
 def test_settings_are_tried_on_a_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = answer(path, capsys, "--set midUnallocatedPercent=50", METRIC, NODE)
     assert shown["whatIf"]
@@ -138,6 +145,14 @@ def changed(item: Json, **fields: Any) -> Json:  # noqa: ANN401
         ("node", [METRIC, changed(PODS[0], spec=5)], "spec or status is malformed", USAGE),
         ("node", [METRIC, CONFIG, changed(CONFIG, data={})], "FILE has 2 colocation ConfigMaps: select one", USAGE),
         ("node", [METRIC, changed(CONFIG, data={"colocation-config": {}})], "must be a text with JSON in it", USAGE),
+        ("node", [METRIC, changed(CONFIG, data=True)], "data must be an object", USAGE),
+        ("node", [METRIC, changed(CONFIG, metadata={"managedFields": [1]})], "managedFields must be a list", USAGE),
+        (
+            "node",
+            [changed(METRIC, kind=[])],
+            "FILE holds an object without kind, and no NodeMetric or Node: add one.",
+            USAGE,
+        ),
         ("node", [kind("Node", node) for node in recorded("nodes")], "FILE has 3 nodes (web-1, web-2, web-3)", USAGE),
         ("pod a", [METRIC], "-f reads a file for explain node, not for explain pod", USAGE),
         ("node -w", [METRIC], "--watch repeats requests to a cluster", USAGE),

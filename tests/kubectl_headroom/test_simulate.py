@@ -239,6 +239,13 @@ async def test_bad_amount_is_reported(tmp_path: Path) -> None:
         await _run(_cluster(), str(_write(tmp_path, bad)))
 
 
+def test_items_take_the_kind_of_their_list(tmp_path: Path) -> None:
+    """The API server omits the kind in a PodList; an object with a malformed kind is ignored."""
+    item = {key: value for key, value in pod("web", cpu="1").items() if key != "kind"}
+    (given,) = pod_file.read(str(_write(tmp_path, {"kind": "PodList", "items": [item]}, {"kind": []})), "default")
+    assert given.title == "Pod default/web"
+
+
 def test_names_and_files_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plain").write_text("")

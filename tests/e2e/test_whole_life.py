@@ -53,6 +53,10 @@ EXCUSED: Final = {
         "create events.events.k8s.io": f"the event of a rejected pod: {_EXTENDERS}",
         "patch events.events.k8s.io": "an event that is repeated",
         "list nodes.metrics.k8s.io": "metricProvider.type KubernetesMetricsServer",
+        "list resourceclaims.resource.k8s.io": "CapacityScheduling with deviceClasses",
+        "watch resourceclaims.resource.k8s.io": "the same",
+        "list resourceclaimtemplates.resource.k8s.io": "the same",
+        "watch resourceclaimtemplates.resource.k8s.io": "the same",
     },
     "headroom-uninstall": {
         "patch configmaps": "of another's ConfigMap the annotation goes: tests/manager/test_cleanup.py"

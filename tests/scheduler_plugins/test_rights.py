@@ -26,6 +26,10 @@ EXCUSED: Final = {
     "leases get": "kube-scheduler's, which decides in its Lease which replica schedules",
     "leases update": "the same",
     "pods delete": "for reclaim.disruptionBudgets: count alone; else evictions go through pods/eviction",
+    "resourceclaims list": "for CapacityScheduling with deviceClasses alone",
+    "resourceclaims watch": "the same",
+    "resourceclaimtemplates list": "the same",
+    "resourceclaimtemplates watch": "the same",
     "nodes.metrics.k8s.io list": "for LowRiskOverCommitment with metricProvider.type KubernetesMetricsServer alone",
 }
 """Rights that the test below does not use, each with its reason."""

@@ -1,5 +1,6 @@
 """A program of the control plane that can be stopped and started again on the same port."""
 
+import os
 import random
 import socket
 from collections.abc import Callable, Sequence
@@ -16,12 +17,13 @@ PORTS = range(10_000, 30_000)
 """Where free ports are looked for: below those that Linux gives outgoing connections (ip_local_port_range, from 32768),
 so that none of these takes a port between its choice and its use, or while its program is restarted."""
 PORT_GUESSES = 100
+LANES = 16  # test processes beside each other choose from different ports, so that none takes another's before its use
 PORT_TAKEN = ("address already in use", "bind: address already in use")
 
 
 def free_port() -> int:
     """A free port of 127.0.0.1. Another process may take it first: be ready to retry."""
-    for port in random.sample(PORTS, PORT_GUESSES):
+    for port in random.sample(PORTS[os.getpid() % LANES :: LANES], PORT_GUESSES):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from crds.names import ANNOTATION_SCALE_UP_DELAY
-from scheduler_plugins.requeue.unschedulable import Cause, Group, UnschedulablePod
+from scheduler_plugins.requeue.unschedulable import NEVER, Cause, Group, UnschedulablePod
 
-NEVER: Final = "8760h"  # the value that Headroom sets: a year
+_AS_IS: Final = frozenset({Cause.UNKNOWN, Cause.NONE})  # where a node passes, a pod's turn to be requeued changes it
 
 Patch = dict[str, str | None]  # annotations of a pod; None removes one
 
@@ -27,7 +27,7 @@ def patches(
             count -= 1
             yield pod, {ANNOTATION_SCALE_UP_DELAY: None}
     for group in groups:
-        while group.unsettled and count and group.cause is not Cause.UNKNOWN:
+        while group.unsettled and count and group.cause not in _AS_IS:
             waiting = group.pods.get(group.unsettled.pop())
             if waiting is not None and (patch := of_waiting(waiting)):
                 count -= 1

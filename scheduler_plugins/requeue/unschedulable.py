@@ -33,6 +33,7 @@ _FORGOTTEN_SECONDS: Final = 1800.0
 _BACKOFF_SECONDS: Final = (1.0, 60.0)
 _LARGEST_WINDOW: Final = 10_000
 _MOST_PLACED: Final = 10_000
+NEVER: Final = "8760h"  # Headroom's value of the annotation for Cluster Autoscaler: a year
 _OWN: Final = frozenset(
     {"uid", "key", "node_name", "created", "scheduled_at", "refused_at", "refusal", "fingerprint", "amounts", "facts"}
 )
@@ -171,7 +172,9 @@ class UnschedulablePods:
         self._names: tuple[str, ...] = ()
         self.pods: dict[str, UnschedulablePod] = {}  # the pods by uid, those that were refused last at the end
         self.groups: dict[GroupKey, Group] = {}  # their groups
-        self.placed: deque[UnschedulablePod] = deque(maxlen=_MOST_PLACED)  # those that were placed lately
+        self.placed: deque[UnschedulablePod] = deque(
+            maxlen=_MOST_PLACED
+        )  # placed or forgotten lately: they lose the annotation
         self.overflowed = 0  # how many refusals were not remembered, as there were too many pods
 
     def refused(self, pod: PodRequest, json_pod: Mapping[str, Any], nodes: Sequence[str]) -> None:
@@ -221,6 +224,8 @@ class UnschedulablePods:
     def _recover(self, json_pod: Mapping[str, Any]) -> None:
         """Take over a pod that an earlier process refused: kube-scheduler quotes its reason in the pod's condition."""
         pod = self._cache.read(json_pod)
+        if _annotation(json_pod, names.ANNOTATION_SCALE_UP_DELAY) == NEVER:
+            self._put(pod, json_pod, None)
         if pod.refusal is None:
             return
         text, no_nodes = pod.refusal.words, self._cache.select([], 0.0)[0]
@@ -251,6 +256,11 @@ class UnschedulablePods:
         # Of 150,000 pods only the first ones are read: requests wait meanwhile.
         stale = takewhile(lambda entry: now - entry.refused_at >= _FORGOTTEN_SECONDS, self.pods.values())
         for entry in [*unanswered, *stale]:
+            if entry.scale_up_delay == NEVER:  # it has to go when its quota admits it, whatever else rejects it
+                if entry.group.cause is not Cause.NONE:
+                    entry.refused_at, self.pods[entry.uid] = now, self.pods.pop(entry.uid)
+                    continue
+                self.placed.append(entry)
             self.forget(entry)
 
     def forget(self, entry: UnschedulablePod, *, placed: bool = False) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from crds.names import ANNOTATION_SCALE_UP_DELAY, MID_CPU, MID_MEMORY
-from scheduler_plugins.requeue.scale_up_delay import NEVER
+from scheduler_plugins.requeue.unschedulable import NEVER
 from tests.scheduler_plugins.extenders import Json, profile, until
 from tests.scheduler_plugins.quota_teams import QUOTAS
 from tests.scheduler_plugins.stage import METRICS, Stage, Usage

@@ -7,8 +7,8 @@ import pytest
 from crds.names import ANNOTATION_SCALE_UP_DELAY, ANNOTATION_SCHEDULING_RETRY
 from headroom.cluster.typed_pod import typed_pod
 from scheduler_plugins.framework.verdict import Refusal, Verdict
-from scheduler_plugins.requeue.scale_up_delay import NEVER
 from scheduler_plugins.requeue.settings import RequeueSettings
+from scheduler_plugins.requeue.unschedulable import NEVER
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 from tests.scheduler_plugins.requeue.site import FreeCpu, Site, forbidden, new_pod
@@ -134,6 +134,37 @@ async def test_restart_continues() -> None:
     quota.full = False
     await made.reconcile(after=120)
     assert annotations(made) == [("p", REMOVED)]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_quota_admits_a_pod_that_kube_scheduler_rejects(*, restart: bool) -> None:
+    """While the cluster is full the extender gets no request for it; the annotation goes with the quota's refusal."""
+    made, quota = site()
+    item = new_pod("p")
+    item["metadata"]["annotations"] = dict(SET)
+    if restart:
+        made.unschedulable.put_pod(typed_pod(item))
+        made.unschedulable.pods_listed()
+    else:
+        wait(made, "p", annotations=SET)
+    for _ in range(3):
+        await made.reconcile(after=1801)
+    assert annotations(made) == []
+    quota.full = False
+    await made.reconcile(after=120)
+    assert annotations(made) == [("p", REMOVED)]
+
+
+async def test_pods_behind_the_admitted_one_stay_annotated() -> None:
+    """A quota with room for one more pod must not release all: Cluster Autoscaler would add nodes for them."""
+    made, quota = site()
+    wait(made, *"abcdef")
+    await made.reconcile()
+    annotations(made)
+    quota.full = False
+    made.set_free(a=5000)
+    assert await made.reconcile(after=120) == ["a"]
+    assert annotations(made) == [("a", REMOVED)]
 
 
 async def test_rate_is_limited() -> None:

@@ -156,7 +156,7 @@ async def test_quota_admits_a_pod_that_kube_scheduler_rejects(*, restart: bool) 
 
 
 async def test_pods_behind_the_admitted_one_stay_annotated() -> None:
-    """A quota with room for one more pod must not release all: Cluster Autoscaler would add nodes for them."""
+    """A quota that admits one more pod must not release all: Cluster Autoscaler would add nodes for them."""
     made, quota = site()
     wait(made, *"abcdef")
     await made.reconcile()

@@ -136,8 +136,12 @@ def over_min_with(
 
 
 def over_min(used: Amounts, minimum: Amounts, guaranteed: Container[str] | None = None) -> list[str]:
-    """Return the resources of which usage exceeds min, of those that any quota guarantees (None: all)."""
+    """Return the resources of which usage exceeds min, of those that any quota guarantees (None: all).
+
+    A number of pods counts only where the min names it: every pod is one, so it would borrow in all other quotas.
+    """
     names = (name for name in (*CORE, *_scalars(used)) if guaranteed is None or name in guaranteed)
+    names = (name for name in names if name != "pods" or name in minimum)
     return [name for name in names if used.get(name, 0) > minimum.get(name, 0)]
 
 

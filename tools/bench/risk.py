@@ -56,7 +56,7 @@ def cases() -> Iterator[Case]:
 
 
 def measure(*, quick: bool = False) -> Iterator[Table]:
-    """Evaluate every case, 24 hours ahead unless it states another horizon; no policy has a margin but N-sigma's."""
+    """Evaluate every case, 24 hours ahead unless it states another horizon. N-sigma and percentile have a margin."""
     for trace in sources.read("trace", [str(data.BITBRAINS)], sources.Options(), lambda _share, _what: None):
         if quick:
             yield _table(trace, [Case("12 a node", 40, (0,), part=(0.0, 0.15))])

@@ -40,8 +40,8 @@ def select_victims(
     """Return the victims that end a shortage. A pod that holds and uses none of the missing resource is no victim.
 
     The order is: most usage beyond requests of the resources that are short, lowest `koordinator.sh/eviction-priority`,
-    lowest priority, fewest evictions, youngest. An eviction frees the request and the usage beyond it. A victim that
-    later ones make unnecessary stays.
+    lowest priority, fewest evictions, youngest. An eviction frees the request and the usage beyond it. A victim within
+    its requests stays if later ones make it unnecessary.
 
     Short of 1000 MiB, with pods of equal priority that request 64 MiB and use 1331, request 64 and use less, and
     request 3072 and use 1: the first is evicted alone. Without its usage the third would be.
@@ -67,6 +67,8 @@ def select_victims(
             victims.append(first)
             left = subtract(left, first.freed)
     for victim in tuple(reversed(victims)):
+        if victim.beyond:
+            continue  # it causes the shortage
         needed = [candidate for candidate in victims if candidate is not victim]
         if subtract(short, total(candidate.freed for candidate in needed)) == left:
             victims = needed

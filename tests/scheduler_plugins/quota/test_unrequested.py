@@ -122,6 +122,13 @@ def test_places_for_pods_are_reclaimed() -> None:
     assert context.is_possible_victim(context.possible("n1")[0], ReleasedUsage(context))
 
 
+def test_pods_within_a_min_without_a_number_of_pods_are_not_borrowed() -> None:
+    """Another quota's min of pods makes no lender of a namespace that uses its guaranteed cpu."""
+    pods = [pod(f"x{number}", "b", {"cpu": "2"}, node="n1") for number in range(2)]
+    cluster = _cluster(quota("a", {"cpu": 4, "pods": 5}), quota("b", {"cpu": 4}), *pods)
+    assert not cluster.ledger.is_over_min("b")
+
+
 @pytest.mark.parametrize(
     "name",
     [

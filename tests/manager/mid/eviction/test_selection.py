@@ -49,6 +49,7 @@ def test_usage_beyond_requests_decides_first() -> None:
     usage = {"a": short(0, 1331), "b": short(9000, 20), "c": short(0, 1), "d": short(0, 600)}
     assert choose(pods, memory=1000, usage=usage) == ["a"]
     assert choose(pods, memory=1500, usage=usage) == ["a", "d"]
+    assert choose(pods, memory=2500, usage=usage) == ["a", "d", "c"]  # c alone would end it, and a and d cause it
     assert choose(pods, memory=1000, usage={"b": short(0, 70)}) == ["c"]  # 6 MiB beyond a request count as none
     assert choose(pods, cpu=500, usage=usage) == ["b"]
 
@@ -142,7 +143,8 @@ def test_no_victim_too_many(made: list[Json], what: Amounts, spared: set[int]) -
     ]
     assert selection.short == left(selection.victims) == left(evictable)
     assert all(
-        left(pod for pod in selection.victims if pod != victim) != selection.short for victim in selection.victims
+        beyond_requests(victim, usage) or left(pod for pod in selection.victims if pod != victim) != selection.short
+        for victim in selection.victims
     )
     assert set(selection.victims) <= set(evictable)
     assert all(why for _, why in selection.spared)

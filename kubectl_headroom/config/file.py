@@ -11,6 +11,8 @@ from crds.names import CONFIG_MAP_KEY
 from kubectl_headroom.errors import USAGE, CommandError
 
 STDIN: Final = "-"  # standard input
+NOT_TEXT: Final = f"data.{CONFIG_MAP_KEY} must be a text with JSON in it: write it below `{CONFIG_MAP_KEY}: |`"
+"""The fault of a ConfigMap if its config is not a string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def parse(text: str, place: str) -> ConfigFile:
     if not result:
         return ConfigFile(place, text)
     maps = [document for document in result if document.get("kind") == "ConfigMap"]
-    holding = [item for item in maps if CONFIG_MAP_KEY in _data(item)] or maps
+    holding = [item for item in maps if CONFIG_MAP_KEY in data_of(item)] or maps
     if not holding:
         kinds = ", ".join(sorted({str(document["kind"]) for document in result}))
         raise CommandError(f"{place} holds no ConfigMap, but {kinds}.", USAGE)
@@ -64,13 +66,16 @@ def parse(text: str, place: str) -> ConfigFile:
             f"{place} holds {len(holding)} ConfigMaps ({', '.join(map(_name, holding))}): leave one.",
             USAGE,
         )
-    value = _data(holding[0]).get(CONFIG_MAP_KEY)
+    value = data_of(holding[0]).get(CONFIG_MAP_KEY)
     if value is not None and not isinstance(value, str):
-        raise CommandError(
-            f"{place}: data.{CONFIG_MAP_KEY} must be a text with JSON in it: write it below `{CONFIG_MAP_KEY}: |`.",
-            USAGE,
-        )
-    return ConfigFile(place, value, _name(holding[0]), tuple(map(str, _data(holding[0]))))
+        raise CommandError(f"{place}: {NOT_TEXT}.", USAGE)
+    return ConfigFile(place, value, _name(holding[0]), tuple(map(str, data_of(holding[0]))))
+
+
+def data_of(config_map: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a ConfigMap's data; empty where it has none or another value there."""
+    data = config_map.get("data")
+    return data if isinstance(data, Mapping) else {}
 
 
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:
@@ -98,11 +103,6 @@ def _documents(text: str) -> list[Any]:
         return list(yaml.safe_load_all(text))
     except (yaml.YAMLError, ValueError, RecursionError):  # ValueError: a date that no calendar has
         return []
-
-
-def _data(config_map: Mapping[str, Any]) -> Mapping[str, Any]:
-    data = config_map.get("data")
-    return data if isinstance(data, Mapping) else {}
 
 
 def _name(config_map: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from crds.quantity import QuantityError, format_bytes, format_milli_cores, milli
 from headroom.cluster.shape import check_namespace, check_node
 from kubectl_headroom import live
 from kubectl_headroom import output as outputs
+from kubectl_headroom.config.file import NOT_TEXT, data_of
 from kubectl_headroom.errors import FAILED, USAGE, CommandError
 from kubectl_headroom.explain import command
 from kubectl_headroom.simulate import pod_file
@@ -121,7 +122,7 @@ class Objects:
         ]
         named = [item for item in of_namespace if item["metadata"].get("name") == name]
         last_good = [item for item in of_namespace if item["metadata"].get("name") == LAST_GOOD_NAME]
-        holding = [item for item in of_namespace if CONFIG_MAP_KEY in _data(item) and item not in last_good]
+        holding = [item for item in of_namespace if CONFIG_MAP_KEY in data_of(item) and item not in last_good]
         fitting = named or holding
         if len(fitting) > 1:
             raise CommandError(
@@ -178,16 +179,11 @@ def _fault(config_map: Json) -> str:
     """Return the fault of a ConfigMap, with the way out; empty for a sound one."""
     if not isinstance(config_map.get("data") or {}, Mapping):
         return "data must be an object"
-    if not isinstance(_data(config_map).get(CONFIG_MAP_KEY, ""), str):
-        return f"data.{CONFIG_MAP_KEY} must be a text with JSON in it: write it below `{CONFIG_MAP_KEY}: |`"
+    if not isinstance(data_of(config_map).get(CONFIG_MAP_KEY, ""), str):
+        return NOT_TEXT
     entries = config_map["metadata"].get("managedFields") or []
     sound = isinstance(entries, list) and all(isinstance(entry, Mapping) for entry in entries)
     return "" if sound else "metadata.managedFields must be a list of objects: remove it"
-
-
-def _data(config_map: Json) -> Mapping[str, Any]:
-    data = config_map.get("data")
-    return data if isinstance(data, Mapping) else {}
 
 
 def _allocatable(metric: Json) -> Iterator[tuple[str, str]]:

@@ -7,12 +7,13 @@ from typing import Any, Final
 from headroom import kube
 from headroom.cluster.pod import is_terminal
 from headroom.cluster.typed_pod import typed_pod
-from kubectl_headroom import live, table, tenant
+from kubectl_headroom import live, table
 from kubectl_headroom import output as outputs
 from kubectl_headroom.errors import CommandError
 from kubectl_headroom.explain import command as explain_node
 from kubectl_headroom.pod import show, text
 from kubectl_headroom.pod.inputs import MidNodes, PodSnapshot
+from kubectl_headroom.quota import own
 from kubectl_headroom.quota.explanation import Explanation as QuotaExplanation
 from kubectl_headroom.quota.explanation import explain as explain_quota
 from kubectl_headroom.quota.reading import Place, QuotaSnapshot
@@ -103,7 +104,7 @@ async def read(
     simulation = None if "Nodes" in denied or "NodeMetrics" in denied else gathered.simulation()
     if denied:
         notes.append(denied.note("what depends on them is left out, and estimates of other pods are missing"))
-    own_quotas = tuple(tenant.quota_sentences(await tenant.quotas(api, namespace))) if denied else ()
+    own_quotas = tuple(own.sentences(await own.read(api, namespace))) if denied else ()
     mid_nodes = None if "Nodes" in denied else gathered.mid_nodes
     blind = without_readings(chosen.profile)
     texts = [f"{plugin} reads a metrics provider, which is not polled here." for plugin in blind]

@@ -8,7 +8,7 @@ from headroom import kube
 from kubectl_headroom import live, table, tenant
 from kubectl_headroom import output as outputs
 from kubectl_headroom.errors import FAILED, CommandError
-from kubectl_headroom.quota import show
+from kubectl_headroom.quota import own, show
 from kubectl_headroom.quota.checks import Finding, Level, check
 from kubectl_headroom.quota.reading import Place, QuotaSnapshot, read
 from kubectl_headroom.quota.shares import all_shares
@@ -59,15 +59,15 @@ async def quotas(
 
 async def _own_quotas(api: kube.ApiServer, namespace: str, output: str, denied: kube.ApiError) -> None:
     """Print the quotas of a namespace by their own status, for a login that may not read the whole cluster."""
-    objects = await tenant.quotas(api, namespace)
+    objects = await own.read(api, namespace)
     if not objects:
         raise denied
     note = f"{denied.message}. So this is the namespace's quota by its own status. {tenant.ROLE}"
     if outputs.is_for_people(output):
-        table.write(tenant.QUOTA_COLUMNS, tenant.quota_rows(objects))
+        table.write(own.COLUMNS, own.rows(objects))
         _print_notes([note])
     else:
-        outputs.show(tenant.quotas_as_json(objects, note), output)
+        outputs.show(own.as_json(objects, note), output)
 
 
 async def verify(

@@ -16,11 +16,12 @@ notes               sentences
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from crds.names import BATCH_CPU, MID_CPU
 from kubectl_headroom.quota.reading import QuotaSnapshot
 from kubectl_headroom.quota.shares import QuotaShares, Share
 from kubectl_headroom.table import Cell, Column, Row
 from manager.api import amounts
-from scheduler_plugins.api import quantity
+from scheduler_plugins.api import in_bytes, quantity
 
 KIND: Final = "QuotaReport"
 VERSION: Final = 1
@@ -40,6 +41,7 @@ COLUMNS: Final = (
     Column("PODS WAITING", ">", wide=True),
 )
 _LONGEST_EXACT: Final = 7
+_IN_MILLI_CORES: Final = frozenset({MID_CPU, BATCH_CPU})  # integers on the wire
 
 
 def rows(quotas: Iterable[QuotaShares], total: Sequence[Share]) -> list[Row]:
@@ -73,9 +75,10 @@ def _row(namespace: str, name: str, share: Share, left: int | None, waiting: int
 
 def text(resource: str, amount: int) -> str:
     """An amount as people read it: exact where that is short, else rounded as memory is elsewhere."""
+    if resource in _IN_MILLI_CORES:
+        return amounts.cpu(amount)
     exact = quantity(resource, amount)
-    in_bytes = resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
-    return amounts.memory(amount) if in_bytes and len(exact) > _LONGEST_EXACT else exact
+    return amounts.memory(amount) if in_bytes(resource) and len(exact) > _LONGEST_EXACT else exact
 
 
 def listed(charge: Mapping[str, int]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from crds import names
 from crds.quantity import format_bytes, format_milli_cores
 from scheduler_plugins.snapshot.units import INT64_MAX, units
 
@@ -20,7 +21,7 @@ CORE: Final = ("cpu", "memory", "ephemeral-storage", "pods")  # resources that a
 _CORE: Final = frozenset(CORE)
 _OF_RESOURCE_QUOTAS: Final = ("requests.", "limits.", "count/")  # names that no pod requests begin with
 _OF_STORAGE_CLASSES: Final = ".storageclass.storage.k8s.io/"
-_IN_BYTES: Final = frozenset({"memory", "ephemeral-storage"})
+_IN_BYTES: Final = frozenset({"memory", "ephemeral-storage", names.MID_MEMORY, names.BATCH_MEMORY})
 
 
 def is_counted(resource: str) -> bool:
@@ -88,7 +89,12 @@ def quantity(resource: str, amount: int) -> str:
         return f"-{quantity(resource, -amount)}"
     if resource == "cpu":
         return format_milli_cores(amount)
-    return format_bytes(amount) if resource in _IN_BYTES or resource.startswith("hugepages-") else str(amount)
+    return format_bytes(amount) if in_bytes(resource) else str(amount)
+
+
+def in_bytes(resource: str) -> bool:
+    """Return whether the base unit of a resource is the byte."""
+    return resource in _IN_BYTES or resource.startswith("hugepages-")
 
 
 def bound(resource: str, amount: int) -> str:

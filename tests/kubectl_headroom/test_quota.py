@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from headroom.kube import ApiError
 from kubectl_headroom.__main__ import main
 from kubectl_headroom.errors import USAGE, CommandError
+from kubectl_headroom.quota import show
 from kubectl_headroom.quota.shares import lending
 from scheduler_plugins.quota.quota import Quota
 from tests.kubectl_headroom.quota_site import GPU, QUOTAS, cluster, gpus, machine, quota, run, story
@@ -168,3 +169,20 @@ def test_lent_equals_borrowed(pairs: list[tuple[int, int]]) -> None:
     if borrowed and borrowed <= sum(spare.values()):
         exact = {name: amount * borrowed / sum(spare.values()) for name, amount in spare.items()}
         assert all(abs(lent[name] - exact[name]) < 1 for name in spare)
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [
+        ("cpu", 51, "51m"),
+        ("kubernetes.io/mid-cpu", 51, "51m"),
+        ("kubernetes.io/batch-cpu", 1500, "1500m"),
+        ("kubernetes.io/mid-memory", 64 << 20, "64Mi"),
+        ("kubernetes.io/batch-memory", 3 << 30, "3Gi"),
+        ("pods", 51, "51"),
+        (GPU, 2, "2"),
+    ],
+)
+def test_mid_amounts_have_the_units_of_top(resource: str, amount: int, text: str) -> None:
+    """`top` has the same amounts of Mid pods as 51m and 64Mi."""
+    assert show.text(resource, amount) == text

@@ -111,6 +111,14 @@ class Metrics:
         self.mean_excess = self._gauge("prediction_excess_mean_ratio", "By how much, on average.", *_EVALUATED)
         self.worst_excess = self._gauge("prediction_excess_max_ratio", "By how much, at most.", *_EVALUATED)
 
+        self.target = self._gauge("prediction_target_ratio", "The same that the policy aims at.", *_EVALUATED)
+        self.violations = self._gauge(
+            "prediction_violations_ratio", "Share of the last 14 days' predictions that usage exceeded.", *_EVALUATED
+        )
+        self.violations_seconds = self._gauge(
+            "prediction_violations_evaluated_seconds", "The time of these predictions.", *_EVALUATED
+        )
+
     def _koordlet(self) -> None:
         self.start_time = self._gauge("start_time", "When the agent started [seconds since 1970].", "node")
         self.start_time.labels(self.node).set(time.time())

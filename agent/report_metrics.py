@@ -96,6 +96,11 @@ def show_training(metrics: Metrics, trainer: Trainer) -> None:
 def show_accuracy(metrics: Metrics, accuracy: Accuracy) -> None:
     """Show how good the predictions were; what cannot be evaluated yet is not shown."""
     scores = {(PROD, resource, horizon): score for resource, horizon, score in accuracy.scores()}
+    rates = {(PROD, resource, rate.horizon): rate for resource, rate in accuracy.violation_rates().items()}
+    targets = {labels: rate.risk.target_percent for labels, rate in rates.items()}
+    _show(metrics.target, {labels: percent / 100 for labels, percent in targets.items() if percent is not None})
+    _show(metrics.violations, {labels: rate.percent / 100 for labels, rate in rates.items()})
+    _show(metrics.violations_seconds, {labels: rate.seconds for labels, rate in rates.items()})
     _show(metrics.evaluated, {labels: one.evaluated for labels, one in scores.items()})
     _show(metrics.exceeded, {labels: one.exceeded / one.evaluated for labels, one in scores.items()})
     _show(metrics.mean_excess, {labels: one.mean_excess for labels, one in scores.items()})

@@ -89,6 +89,16 @@ def format_duration(seconds: float) -> str:
     return f"{sign}{minutes}m{text}" if minutes else sign + text
 
 
+def format_span(seconds: float) -> str:
+    """A time in its largest units: 86400 -> "24h", 604800 -> "7d", 5400 -> "1h30m", 300 -> "5m"."""
+    if seconds > _DAY and seconds % _DAY == 0:
+        return f"{seconds / _DAY:.0f}d"
+    hours, rest = divmod(round(seconds), _HOUR)
+    minutes, left = divmod(rest, _MINUTE)
+    parts = [f"{amount}{unit}" for amount, unit in ((hours, "h"), (minutes, "m"), (left, "s")) if amount]
+    return "".join(parts) or "0s"
+
+
 def short_age(seconds: float) -> str:
     """Format an age in one or two units: 75 -> "1m15s", 7300 -> "2h1m", 90000 -> "25h".
 

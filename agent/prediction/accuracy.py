@@ -1,16 +1,17 @@
 """Accuracy of predictions, on line: the usage of the Prod pods against their prediction.
 
 Every five minutes (a slot) the predicted peak of Prod is stored as reported, with margin and cold pods. At the end of
-a slot, its usage is compared with every prediction of the last 24 hours. Both are about the same pods: a
+a slot, its usage is compared with every prediction with a horizon that is not over. Both are about the same pods: a
 pod that started after a prediction does not count against it, and one that ended uses nothing.
 
     usage(s, k) = sum of the averages in slot k of the pods that were there when prediction s was made
 
-        horizon 5m:  prediction k is exceeded when usage(k, k) > predicted(k): the usage while it was in force
-    horizon 24h: prediction s is exceeded when usage(s, k) > predicted(s) for any slot k of s, s + 1, … s + 287
+    horizon 5m: prediction k is exceeded when usage(k, k) > predicted(k): the usage while it was in force
+    its own:    prediction s is exceeded when usage(s, k) > predicted(s) for any slot k of s, s + 1, … s + n - 1
 
-An excess is (usage - predicted) / predicted. Statistics are about the predictions whose horizon ended in the last 24
-hours: for 5m those of today, for 24h those of yesterday, once half of their 24 hours has samples. A slot without
+n is the horizon that the policy stated when it made the prediction: `horizonHours` of the model, 24 h by default. An
+excess is (usage - predicted) / predicted. Statistics are about predictions with a horizon that ended in the last 24
+hours, once half of it has samples; `stated_risk` counts those of 14 days. A slot without
 samples of a pod is skipped for its predictions. One without system usage, for which every pod is needed,
 is skipped for all: the usage of a pod that ended while the agent was away is unknown. A node without
 Prod pods has no statistics.
@@ -27,19 +28,22 @@ import numpy as np
 
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 from agent.numerics.packing import CheckpointError, pack, unpack
-from agent.numerics.peaks import SLOTS_PER_DAY
+from agent.numerics.peaks import SLOT_SECONDS, SLOTS_PER_DAY
 from agent.pods import PodRef
 from agent.prediction.node import PROD, UNITS, NodePrediction
+from agent.prediction.stated_risk import StatedRisk, ViolationCounts, ViolationRate
 from agent.samples import CPU, MEMORY, SYS
 from agent.series_index import CLASS_NAMES
 from agent.trainer.trainer import Trainer
+from crds.duration import format_span
 
 NAME: Final = "accuracy"  # under what name its checkpoint is kept
-HORIZONS: Final[Mapping[str, int]] = {"5m": 1, "24h": SLOTS_PER_DAY}  # how far a prediction is followed, in slots
+SLOT: Final = "5m"  # the shortest horizon: as long as a prediction is in force
 RESOURCES: Final = (CPU, MEMORY)  # the evaluated resources, in the order of the columns
 _SLOTS: Final = 2 * SLOTS_PER_DAY
 _ENOUGH: Final = 0.5
 _NEVER: Final = -1
+_LATER: Final = ("slots", *(f"days_{resource}" for resource in RESOURCES))  # arrays that older checkpoints lack
 _SMALLEST: Final[Mapping[str, float]] = {CPU: 0.01, MEMORY: float(16 << 20)}
 
 
@@ -68,7 +72,9 @@ class Accuracy:
             "at_once": np.full(shape, np.nan),
             "highest": np.full(shape, np.nan),
             "seen": np.zeros(shape),
+            "slots": np.full(shape, float(SLOTS_PER_DAY)),  # the horizon of the prediction
         }
+        self._violations = {resource: ViolationCounts() for resource in RESOURCES}
         self._packed: bytes | None = None
 
     def observe(self, trainer: Trainer, pods: Sequence[PodRef], prediction: NodePrediction) -> bool:
@@ -93,11 +99,11 @@ class Accuracy:
         return True
 
     def score(self, resource: str, horizon: str) -> Score | None:
-        """Return the accuracy of a resource over one of `HORIZONS`; None without evaluated predictions."""
-        column, length = RESOURCES.index(resource), HORIZONS[horizon]
+        """Return the accuracy of a resource over one of its `horizons`; None without evaluated predictions."""
+        column, length = RESOURCES.index(resource), self.horizons(resource).get(horizon, 0)
         predicted = self._arrays["predicted"][:, column]
-        used = self._arrays["at_once" if length == 1 else "highest"][:, column]
-        measured = ~np.isnan(used) if length == 1 else self._arrays["seen"][:, column] >= _ENOUGH * length
+        used = self._arrays["at_once" if horizon == SLOT else "highest"][:, column]
+        measured = ~np.isnan(used) if horizon == SLOT else self._measured(column, length)
         ended = (self._labels >= 0) & (self._labels + length <= self._number)
         recent = self._labels + length > self._number - SLOTS_PER_DAY
         evaluated: BoolArray = ended & recent & measured & ~np.isnan(predicted)
@@ -108,20 +114,31 @@ class Accuracy:
         mean, worst = (float(beyond.mean()), float(beyond.max())) if beyond.size else (0.0, 0.0)
         return Score(int(evaluated.sum()), int(beyond.size), mean, worst)
 
+    def horizons(self, resource: str) -> dict[str, int]:
+        """Return the horizons of the stored predictions, such as "5m" and "24h", in slots."""
+        lengths = np.unique(self._arrays["slots"][self._labels >= 0, RESOURCES.index(resource)]).astype(int).tolist()
+        return {SLOT: 1, **{format_span(length * SLOT_SECONDS): length for length in lengths}}
+
     def scores(self) -> Iterator[tuple[str, str, Score]]:
         """Every resource and horizon with evaluated predictions."""
         for resource in RESOURCES:
-            for horizon in HORIZONS:
+            for horizon in self.horizons(resource):
                 score = self.score(resource, horizon)
                 if score is not None:
                     yield resource, horizon, score
+
+    def violation_rates(self) -> dict[str, ViolationRate]:
+        """Return how often usage exceeded the predictions of the policy in force, by resource, once there is one."""
+        rates = {resource: counts.rate(self._number) for resource, counts in self._violations.items()}
+        return {resource: rate for resource, rate in rates.items() if rate is not None}
 
     def checkpoint(self) -> dict[str, bytes]:
         """Everything, as bytes of a size that does not grow with time; the same object while nothing changed."""
         if self._packed is not None:
             return {NAME: self._packed}
         facts = {"slot": self.slot, "number": self._number, "arrived": self.arrived, "resources": list(RESOURCES)}
-        self._packed = pack(facts, {"labels": self._labels.astype(np.float64), **self._arrays})
+        facts["risks"] = {resource: counts.facts() for resource, counts in self._violations.items()}
+        self._packed = pack(facts, self._all_arrays())
         return {NAME: self._packed}
 
     def restore(self, content: Mapping[str, bytes]) -> None:
@@ -129,25 +146,38 @@ class Accuracy:
         if NAME not in content:
             return
         facts, arrays = unpack(data := content[NAME])
-        mine = {"labels": self._labels, **self._arrays}
+        mine = self._all_arrays()
+        arrays = {**{name: mine[name] for name in _LATER}, **arrays}  # of a checkpoint from before they were added
         shapes = {name: array.shape for name, array in mine.items()}
         if facts.get("resources") != list(RESOURCES) or {name: one.shape for name, one in arrays.items()} != shapes:
             raise CheckpointError("the checkpoint of the predictions' accuracy is of another layout")
         slot, arrived = _whole(facts["slot"]), {uid: _whole(first) for uid, first in facts["arrived"].items()}
+        violations = {resource: ViolationCounts() for resource in RESOURCES}
+        try:
+            for resource, risk in facts.get("risks", {}).items():
+                violations[resource].restore(risk, arrays[f"days_{resource}"])
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the checkpoint of the predictions' accuracy has no valid risk: {error}") from error
         self.slot, self._number, self.arrived = slot, _whole(facts.get("number", slot)), arrived
-        self._labels = arrays.pop("labels").astype(np.intp)
-        self._arrays, self._packed = arrays, data
+        self._labels, self._violations = arrays["labels"].astype(np.intp), violations
+        self._arrays, self._packed = {name: arrays[name] for name in self._arrays}, data
+
+    def _all_arrays(self) -> dict[str, FloatArray]:
+        days = {f"days_{resource}": counts.days for resource, counts in self._violations.items()}
+        return {"labels": self._labels.astype(np.float64), **self._arrays, **days}
 
     def _evaluate(self, over: int, number: int, trainer: Trainer, present: set[str]) -> None:
-        """Compare the usage of one slot, which has that number, with every prediction of the 24 hours before it."""
-        live = np.flatnonzero((self._labels >= 0) & (self._labels <= number) & (self._labels > number - SLOTS_PER_DAY))
+        """Compare the usage of one slot, which has that number, with every prediction that has it in its horizon."""
         order = sorted((first, uid) for uid, first in self.arrived.items() if first <= number)
         arrivals = np.array([slot for slot, _ in order], dtype=np.intp)
-        count = np.searchsorted(arrivals, self._labels[live], side="right")
+        begun = (self._labels >= 0) & (self._labels <= number)
         for column, resource in enumerate(RESOURCES):
+            live = np.flatnonzero(begun & (self._labels + self._arrays["slots"][:, column] > number))
+            count = np.searchsorted(arrivals, self._labels[live], side="right")
             usage = _usage(trainer, resource, [uid for _, uid in order], over, present)
             used = np.append(0.0, np.cumsum(usage))[count]
             self._note(live, column, np.where(count > 0, used, np.nan), number)
+            self._count(live, column, number)
         for uid in self.arrived.keys() - present:
             del self.arrived[uid]
 
@@ -159,6 +189,20 @@ class Accuracy:
         of_slot = live[self._labels[live] == number]
         self._arrays["at_once"][of_slot, column] = used[self._labels[live] == number]
 
+    def _count(self, live: IntArray, column: int, number: int) -> None:
+        """Count the predictions with a horizon that ends with this slot."""
+        lengths, predicted = self._arrays["slots"][:, column], self._arrays["predicted"][:, column]
+        rows = live[self._labels[live] + lengths[live] == number + 1]
+        rows = rows[self._measured(column, lengths)[rows] & ~np.isnan(predicted[rows])]
+        exceeded = self._arrays["highest"][rows, column] > predicted[rows]
+        self._violations[RESOURCES[column]].add(number, self._labels[rows], exceeded)
+
+    def _measured(self, column: int, lengths: FloatArray | int) -> BoolArray:
+        """Return which predictions with horizons of these lengths have enough samples, shape (slots,)."""
+        arrays = self._arrays
+        result: BoolArray = (arrays["seen"][:, column] >= _ENOUGH * lengths) & (arrays["slots"][:, column] == lengths)
+        return result
+
     def _remember(self, present: set[str], prediction: NodePrediction) -> None:
         number, place = self._number, self._number % _SLOTS
         self.arrived = {uid: self.arrived.get(uid, number) for uid in present}
@@ -166,6 +210,10 @@ class Accuracy:
         self._labels[place] = number
         for name, empty in (("at_once", np.nan), ("highest", np.nan), ("seen", 0.0)):
             self._arrays[name][place] = empty
+        for column, resource in enumerate(RESOURCES):
+            risk = prediction.risks.get(resource, StatedRisk())
+            self._violations[resource].put_in_force(risk, number)
+            self._arrays["slots"][place, column] = risk.slots
         self._arrays["predicted"][place] = [
             peak[resource] / UNITS[resource] if resource in peak else np.nan for resource in RESOURCES
         ]

@@ -27,6 +27,7 @@ from agent.pods import PodRef, Resources
 from agent.prediction.policy import Policy, ResourceModel, in_force
 from agent.prediction.readiness import Readiness, evaluate_readiness
 from agent.prediction.reclaimable import ReclaimableTerms, lowered, raised, reclaimable_terms
+from agent.prediction.stated_risk import StatedRisk, ViolationRate
 from agent.predictors.base import MODEL_FAILURES, ClassView, ProdView, ReclaimableEstimate, ReclaimableModel
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.series_index import CLASS_NAMES, FIXED
@@ -75,6 +76,8 @@ class NodePrediction:
     readiness: Readiness
     problem: str = ""  # why the requested policy is not the one in force; empty when it is
     window_days: float = 0.0  # the window of 5-minute averages that the models in force read. [days]
+    risks: Mapping[str, StatedRisk] = field(default_factory=dict)  # the risk that the policy states, by resource
+    accuracy: Mapping[str, ViolationRate] = field(default_factory=dict)  # how often usage exceeded earlier predictions
     held_back: tuple[str, ...] = ()  # pods that memory.high or swap holds back, "namespace/name", sorted
 
 
@@ -126,6 +129,7 @@ def predict(
         readiness=evaluate_readiness(trainer, here, observed, terms.keys(), chosen, models.failures),
         problem=chosen.problem,
         window_days=chosen.window_days,
+        risks={metric: model.risk for metric, model in chosen.models.items()},
         held_back=tuple(sorted(pod.title for pod in here if pod.uid in held_back)),
     )
 

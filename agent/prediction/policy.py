@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
+from agent.prediction.stated_risk import StatedRisk, risk_of
 from agent.predictors import PolicyError, build, window_days
 from agent.predictors.base import Model
 from agent.samples import CPU, MEMORY
@@ -27,6 +28,11 @@ class ResourceModel:
     @property
     def for_system(self) -> "ResourceModel":
         return replace(self, model=self.system_model)
+
+    @property
+    def risk(self) -> StatedRisk:
+        """Return for how long a prediction has to hold, and how often it may be too low."""
+        return risk_of(self.model, f"{self.model!r}, margin {self.margin:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """The readiness of a prediction: the reason, and a sentence with the way out."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from agent.numerics.arrays import BoolArray
 from agent.pods import PodRef
 from agent.prediction.policy import Policy
+from agent.prediction.stated_risk import ViolationRate
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.series_index import CLASS_NAMES
 from agent.trainer.trainer import Trainer
@@ -58,6 +59,14 @@ def evaluate_readiness(
     cold_pods = ", the others count at their request" if cold else ""
     message = f"{len(prod) - len(cold)} of {len(prod)} Prod pods are predicted from history{cold_pods}."
     return Readiness(ready=True, reason=READY, message=message)
+
+
+def with_accuracy(readiness: Readiness, rates: Mapping[str, ViolationRate]) -> Readiness:
+    """Return it with the measured accuracy in its message, where Prod pods are predicted from history."""
+    if not rates or readiness.reason != READY:
+        return readiness
+    texts = "; ".join(f"{resource}: {rate.text}" for resource, rate in rates.items())
+    return readiness._replace(message=f"{readiness.message} Usage exceeded predictions: {texts}.")
 
 
 def _missing_evidence(trainer: Trainer, evaluated: Collection[str]) -> Readiness | None:

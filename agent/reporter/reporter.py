@@ -1,7 +1,7 @@
 """Builds full and fast reports from the present numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from agent.host.cgroup import CgroupTree, ExclusiveCpus
@@ -9,6 +9,7 @@ from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.prediction.node import PROD, NodePrediction, NodeResources, predict
 from agent.prediction.policy import Policy, in_force
+from agent.prediction.readiness import with_accuracy
 from agent.prediction.reclaimable import PRESENT_SECONDS
 from agent.report_metrics import show_accuracy, show_pressure, show_report, show_training
 from agent.reporter.conditions import CollectionStatus, conditions
@@ -107,7 +108,7 @@ class ReportBuilder:
         result = predict(now, training.trainer, pods, self._node.resources, policy, used, exclusive, limited)
         if training.accuracy.observe(training.trainer, pods, result):
             show_accuracy(self._metrics, training.accuracy)
-        return result
+        return replace(result, accuracy=training.accuracy.violation_rates())
 
     def full(
         self, now: float, spec: SpecInForce, previous: Sequence[Condition] = (), problems: Sequence[str] = ()
@@ -206,4 +207,5 @@ class ReportBuilder:
         levels = self._cgroups.upper_levels if self._cgroups and not self._cgroups.latest else ""
         failing, missing = self._pipeline.failing, self._pipeline.missing
         collection = CollectionStatus(failing, missing, unknown, levels, stated, prediction.held_back)
-        return conditions(now, usages, prediction.readiness, present, collection, previous, spec.generation)
+        readiness = with_accuracy(prediction.readiness, prediction.accuracy)
+        return conditions(now, usages, readiness, present, collection, previous, spec.generation)

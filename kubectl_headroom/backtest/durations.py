@@ -8,8 +8,6 @@ from typing import Final
 from crds.duration import DurationError, parse_duration
 
 DAY_SECONDS: Final = 86_400.0
-_HOUR_SECONDS: Final = 3600.0
-_MINUTE_SECONDS: Final = 60.0
 _LONGEST_SECONDS: Final = 10 * 366 * DAY_SECONDS
 _DAYS: Final = re.compile(r"(?P<days>\d{1,6}(?:\.\d{1,6})?)d(?P<rest>.*)")
 _PLAIN: Final = re.compile(r"\d{1,10}(?:\.\d{1,6})?")
@@ -32,16 +30,6 @@ def parse_span(text: str) -> float:
     if not 0.0 <= seconds <= _LONGEST_SECONDS:
         raise ValueError(f"{text[:_SHOWN]!r} is not a time such as 90m, 24h or 7d")
     return seconds
-
-
-def format_span(seconds: float) -> str:
-    """A time in its largest units: 86400 -> "24h", 604800 -> "7d", 5400 -> "1h30m", 300 -> "5m"."""
-    if seconds > DAY_SECONDS and seconds % DAY_SECONDS == 0.0:
-        return f"{seconds / DAY_SECONDS:.0f}d"
-    hours, rest = divmod(round(seconds), round(_HOUR_SECONDS))
-    minutes, left = divmod(rest, round(_MINUTE_SECONDS))
-    parts = [f"{amount}{unit}" for amount, unit in ((hours, "h"), (minutes, "m"), (left, "s")) if amount]
-    return "".join(parts) or "0s"
 
 
 def parse_timestamp(text: str, now: float) -> float:

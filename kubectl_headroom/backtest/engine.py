@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from agent.api import SLOT_SECONDS, FloatArray, resolve
+from crds.duration import format_span
 from crds.predict_policy import PredictPolicy
 from kubectl_headroom.backtest.batch_prediction import BatchPredictor, ModelError
-from kubectl_headroom.backtest.durations import format_span
 from kubectl_headroom.backtest.group import GROUP_VALUES, Machine, machines
 from kubectl_headroom.backtest.placement import Churn, Placement, check_churn, churned, packed, real
 from kubectl_headroom.backtest.score import MachineScore, Result, result, score

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kubectl_headroom.backtest.durations import format_span
+from crds.duration import format_span
 from kubectl_headroom.backtest.engine import ORACLE
 from kubectl_headroom.backtest.score import Result
 

@@ -17,9 +17,10 @@ from typing import Any, Final
 from agent.api import ENTRY_POINT_GROUP, PREDICTORS, PolicyError, resolve
 from agent.api import POLICY_PATH as PATH
 from crds.codec import CodecError, from_json, json_fields, to_json
+from crds.duration import format_span
 from crds.models import COMBINING
 from crds.predict_policy import DEFAULTS, PredictPolicy, ResourceOverride, with_defaults
-from kubectl_headroom.backtest.durations import format_span, parse_span
+from kubectl_headroom.backtest.durations import parse_span
 from kubectl_headroom.backtest.engine import ORACLE, NamedPolicy
 
 DEFAULT: Final = "default"  # the policy that the agent ships with

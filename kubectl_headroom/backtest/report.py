@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from agent.api import PREDICTORS, resolve
 from crds.codec import json_name
+from crds.duration import format_span
 from crds.predict_policy import effective
 from kubectl_headroom.backtest import policies
-from kubectl_headroom.backtest.durations import format_span, format_timestamp
+from kubectl_headroom.backtest.durations import format_timestamp
 from kubectl_headroom.backtest.engine import ORACLE, NamedPolicy, Plan
 from kubectl_headroom.backtest.score import Result
 from kubectl_headroom.backtest.trace import Resource, Trace

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
+from crds.duration import format_span
 from kubectl_headroom import table
 from kubectl_headroom.backtest import report
-from kubectl_headroom.backtest.durations import format_span, format_timestamp
+from kubectl_headroom.backtest.durations import format_timestamp
 from kubectl_headroom.backtest.engine import ORACLE
 from kubectl_headroom.backtest.policies import DEFAULT
 from kubectl_headroom.backtest.report import Report

@@ -18,6 +18,7 @@ class Case:
 ON_NODE: Final = {"node": "n1"}
 _ACCURACY: Final = '{node="n1",class="prod",resource="cpu",horizon="24h"}'
 _EXCEEDED: Final = f"headroom_agent_prediction_exceeded_ratio{_ACCURACY}"
+_TARGET: Final = f"headroom_agent_prediction_target_ratio{_ACCURACY}"
 _JUDGED: Final = f"headroom_agent_prediction_evaluated{_ACCURACY}"
 _EXCESS: Final = f"headroom_agent_prediction_excess_max_ratio{_ACCURACY}"
 _NODES: Final = 'headroom_manager_known_objects{kind="Node"}'
@@ -102,8 +103,8 @@ AGENT: Final[Mapping[str, Case]] = {
         "The cluster's definition of NodeMetric drops fields that 1 agents report",
     ),
     "HeadroomPredictionsExceeded": Case(
-        {_EXCEEDED: "0.08x240", _JUDGED: "200x240"},
-        {_EXCEEDED: "0.5x240", _JUDGED: "20x240"},
+        {_EXCEEDED: "0.08x240", _JUDGED: "200x240", _TARGET: "0.015x240"},
+        {_EXCEEDED: "0.08x240", _JUDGED: "200x240", _TARGET: "0.05x240"},
         "On n1 Prod used more cpu than predicted, in 8% of the predictions",
         {"node": "n1", "resource": "cpu"},
     ),

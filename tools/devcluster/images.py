@@ -72,6 +72,7 @@ BACKTEST_INPUTS = (
     "agent/pods.py",
     "agent/prediction/__init__.py",
     "agent/prediction/policy.py",
+    "agent/prediction/stated_risk.py",
     "agent/predictors",
     "agent/samples.py",
     "agent/series_index.py",

@@ -11,18 +11,22 @@ from agent.numerics.peaks import SLOTS_PER_DAY, PeakWindows
 from agent.pods import PodRef
 from agent.prediction.accuracy import NAME, Accuracy, Score
 from agent.prediction.node import ClassNumbers, NodePrediction
-from agent.prediction.readiness import Readiness
+from agent.prediction.policy import resolve
+from agent.prediction.readiness import Readiness, with_accuracy
+from agent.prediction.stated_risk import StatedRisk
 from agent.report_metrics import show_accuracy
 from agent.samples import CPU, MEMORY
 from agent.settings import TrainSettings
 from agent.trainer.trainer import Trainer
 from agent.training import CheckpointedTrainer
 from agent.tsdb.tsdb import Tsdb
-from crds.predict_policy import DEFAULTS
+from crds.predict_policy import DEFAULTS, ModelChoice, PredictPolicy
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, pod
 
 FIRST = 5_666_666
+HOURS_6 = 72  # in slots
+DAY, SHORT = StatedRisk(24.0, 1.5, "24h"), StatedRisk(6.0, 2.0, "6h")
 A, B = pod("a"), pod("b")
 MID, ENDED = pod("m", band=PriorityBand.MID), pod("t", terminal=True)
 
@@ -38,6 +42,7 @@ class Node:
     histories: dict[str, _History] = field(default_factory=lambda: {CPU: _History(), MEMORY: _History()})
     rows: dict[str, int] = field(default_factory=dict)
     slot: int = FIRST
+    risk: StatedRisk = DAY
 
     def row(self, uid: str) -> int | None:
         return self.rows.get(uid)
@@ -48,7 +53,8 @@ class Node:
         }
         classes = {"prod": ClassNumbers({}, {}, peak, 0, 0)}
         ready = Readiness(ready=True, reason="Ready", message="")
-        result = NodePrediction(0.0, DEFAULTS, classes, 0, (), {}, {}, {}, ready)
+        risks = {CPU: self.risk, MEMORY: DAY}
+        result = NodePrediction(0.0, DEFAULTS, classes, 0, (), {}, {}, {}, ready, risks=risks)
         return self.accuracy.observe(cast("Trainer", self), pods, result)
 
     def use(self, usage: Mapping[str, float], gib: float = 0.5) -> None:
@@ -150,6 +156,76 @@ def test_slot_of_3_cores_exceeds_every_prediction_of_the_24_hours_before_it_once
     assert score(node) == (288, 1, 0.5, 0.5)
 
 
+def test_prediction_is_evaluated_over_its_own_horizon() -> None:
+    """The 3 cores in slot 80 exceed the predictions of slots 9 to 80, which have to hold for 72 slots."""
+    node, spike = Node(risk=SHORT), {80: 3.0}
+    hours(node, range(160), spike)
+    assert score(node, "24h") is None
+    assert score(node, "6h") == (160 - HOURS_6 + 1, 72, 0.5, 0.5)
+    rate = node.accuracy.violation_rates()[CPU]
+    assert (rate.evaluated, rate.exceeded, rate.risk) == (160 - HOURS_6 + 1, 72, SHORT)
+    assert MEMORY not in node.accuracy.violation_rates()  # no horizon of 24 hours is over
+
+
+def test_horizons_of_two_policies_stay_apart() -> None:
+    node = Node()
+    hours(node, range(SLOTS_PER_DAY), {})
+    node.risk = SHORT
+    hours(node, range(SLOTS_PER_DAY, SLOTS_PER_DAY + 100), {SLOTS_PER_DAY + 50: 3.0})
+    # The first slot of the second part begins with the former policy's prediction.
+    assert score(node, "24h") == (101, 50, 0.5, 0.5)
+    assert score(node, "6h") == (28, 28, 0.5, 0.5)
+    rate = node.accuracy.violation_rates()[CPU]
+    assert (rate.evaluated, rate.exceeded) == (28, 28)  # those of the former policy do not count
+
+
+def test_violations_of_two_weeks_are_counted() -> None:
+    node = Node(risk=StatedRisk(1.0, 5.0, "1h"))
+    hours(node, range(5 * SLOTS_PER_DAY), {600: 3.0})
+    rate = node.accuracy.violation_rates()[CPU]
+    assert (rate.evaluated, rate.exceeded) == (5 * SLOTS_PER_DAY - 11, 12)
+    assert rate.text == "target 5 %, measured 0.8 % over 4d within 1h"
+    hours(node, range(5 * SLOTS_PER_DAY, 20 * SLOTS_PER_DAY), {})
+    rate = node.accuracy.violation_rates()[CPU]
+    assert 13 * SLOTS_PER_DAY <= rate.evaluated <= 14 * SLOTS_PER_DAY
+    assert rate.exceeded == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "risk"),
+    [
+        (PredictPolicy(), (24.0, 1.5)),
+        (PredictPolicy(parameters={"targetViolationPercent": 2, "horizonHours": 6}), (6.0, 2.0)),
+        (PredictPolicy(model="diversity"), (24.0, None)),
+        (
+            PredictPolicy(
+                model="max",
+                of=(ModelChoice("sum-max"), ModelChoice("coincidence", parameters={"horizonHours": 6})),
+            ),
+            (6.0, None),
+        ),
+    ],
+)
+def test_risk_of_a_policy(policy: PredictPolicy, risk: tuple[float, float | None]) -> None:
+    stated = resolve(policy).models[CPU].risk
+    assert (stated.horizon_hours, stated.target_percent) == risk
+    assert resolve(policy).models[CPU].risk == stated
+    assert resolve(PredictPolicy(model="coincidence", safety_margin_percent=7)).models[CPU].risk.policy != stated.policy
+
+
+def test_condition_has_target_and_rate() -> None:
+    node = Node(risk=SHORT)
+    hours(node, range(160), {80: 3.0})
+    ready = Readiness(ready=True, reason="Ready", message="1 of 1 Prod pods are predicted from history.")
+    assert with_accuracy(ready, {}) == ready
+    assert with_accuracy(ready, node.accuracy.violation_rates()).message == (
+        "1 of 1 Prod pods are predicted from history. "
+        "Usage exceeded predictions: cpu: target 2 %, measured 80.9 % over 7h25m within 6h."
+    )
+    cold = Readiness(ready=False, reason="CollectingHistory", message="None is.")
+    assert with_accuracy(cold, node.accuracy.violation_rates()) == cold
+
+
 def test_prediction_of_a_day_with_few_measurements_is_not_evaluated() -> None:
     node = live(Node(), ([A], 2.0, {"a": 1.0}))
     node.slot += SLOTS_PER_DAY
@@ -185,11 +261,14 @@ def test_slots_pass_after_a_set_clock() -> None:
 
 
 def test_older_checkpoint_is_understood() -> None:
-    """A checkpoint of before slots had numbers of their own goes on."""
+    """A checkpoint of before slots had numbers of their own, and predictions a horizon, goes on."""
     node, again = Node(), Accuracy()
     hours(node, range(5), {2: 3.0})
     facts, arrays = unpack(node.accuracy.checkpoint()[NAME])
-    del facts["number"]
+    for name in ("number", "risks"):
+        del facts[name]
+    for name in ("slots", "days_cpu", "days_memory"):
+        del arrays[name]
     again.restore({NAME: pack(facts, arrays)})
     assert list(again.scores()) == list(node.accuracy.scores())
 
@@ -242,6 +321,30 @@ def test_metrics_show_only_evaluated_predictions() -> None:
     assert (
         metrics.registry.get_sample_value("headroom_agent_prediction_evaluated", {**labels, "horizon": "24h"}) is None
     )
+
+
+@pytest.mark.parametrize("risk", [{}, {"cpu": 3}, {"cpu": {"policy": "x"}}, {"disk": {}}])
+def test_damaged_risk_is_noticed(risk: dict[str, object]) -> None:
+    facts, arrays = unpack(Accuracy().checkpoint()[NAME])
+    accuracy, saved = Accuracy(), pack({**facts, "risks": risk or 3}, arrays)
+    with pytest.raises(CheckpointError):
+        accuracy.restore({NAME: saved})
+
+
+def test_metrics_show_target_and_rate() -> None:
+    node, metrics = Node(risk=SHORT), Metrics()
+    hours(node, range(160), {80: 3.0})
+    show_accuracy(metrics, node.accuracy)
+    labels = {"class": "prod", "resource": "cpu", "horizon": "6h"}
+    result = {
+        name: metrics.registry.get_sample_value(f"headroom_agent_prediction_{name}", labels)
+        for name in ("target_ratio", "violations_ratio", "violations_evaluated_seconds")
+    }
+    assert result == {
+        "target_ratio": 0.02,
+        "violations_ratio": pytest.approx(72 / 89),
+        "violations_evaluated_seconds": 89 * 300,
+    }
 
 
 def test_scores_are_kept_in_the_database(tmp_path: object) -> None:

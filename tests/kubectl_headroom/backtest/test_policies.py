@@ -5,9 +5,10 @@ import pytest
 
 from agent.prediction.policy import resolve
 from agent.predictors import PREDICTORS
+from crds.duration import format_span
 from crds.predict_policy import DEFAULTS, effective
 from kubectl_headroom.backtest import policies
-from kubectl_headroom.backtest.durations import format_span, parse_span, parse_timestamp
+from kubectl_headroom.backtest.durations import parse_span, parse_timestamp
 from kubectl_headroom.backtest.policies import NamedPolicyError
 from kubectl_headroom.backtest.trace import Resource
 

@@ -119,6 +119,11 @@ bench-quota: bench-programs ## Measure admission by quotas, the choice of victim
 bench-backtest: $(STAMP) ## Evaluate the default policy and every model on recorded usage, and replay it from sample to Mid (ten minutes; BENCH_ARGS)
 	@$(PY) -m tools.bench backtest $(BENCH_ARGS)
 
+.PHONY: bench-policies
+bench-policies: $(STAMP) ## Measure violation and savings by target beside other models, and draw their fronts (ten minutes; BENCH_ARGS)
+	@$(PY) -m tools.bench risk $(BENCH_ARGS)
+	@$(PY) -m tools.bench.risk_plot docs/images/which-risk.svg
+
 .PHONY: images
 images: packages ## Build the container images of the dev cluster into the cache (for a registry of yours: docs/install.md)
 	@$(PY) -m tools.devcluster images

@@ -25,7 +25,7 @@ _TICKS: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _GREY: Final = "0.35"
 _POINT: Final[Any] = {"linestyle": "none", "markersize": 8, "markeredgecolor": "white"}
 _NOTE: Final[Any] = {"textcoords": "offset points", "fontsize": 8}
-_STYLE: Final[Any] = {
+STYLE: Final[Any] = {
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -75,7 +75,7 @@ def draw(results: Sequence[Result], file: Path, title: str = "") -> None:
         for index, name in enumerate(names)
     }
     metadata: dict[str, Any] = {"Date": None} if file.suffix.lower() == ".svg" else {"Software": None}
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = Figure(figsize=(10.0, 4.8 * len(groups) + 0.7), layout="constrained")
         FigureCanvasAgg(figure)
         panels = figure.subplots(len(groups), 1, squeeze=False)[:, 0]

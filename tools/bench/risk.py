@@ -1,6 +1,6 @@
 """The stated risk: violation and savings of `coincidence` by target, beside the fronts of other models."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -57,13 +57,18 @@ def cases() -> Iterator[Case]:
 
 def measure(*, quick: bool = False) -> Iterator[Table]:
     """Evaluate every case, 24 hours ahead unless it states another horizon. N-sigma and percentile have a margin."""
-    for trace in sources.read("trace", [str(data.BITBRAINS)], sources.Options(), lambda _share, _what: None):
+    for trace in traces():
         if quick:
             yield _table(trace, [Case("12 a node", 40, (0,), part=(0.0, 0.15))])
             continue
         every = list(cases())
         for models in dict.fromkeys(case.models for case in every):
             yield _table(trace, [case for case in every if case.models == models])
+
+
+def traces() -> Iterable[Trace]:
+    """Read CPU and memory of the month."""
+    return sources.read("trace", [str(data.BITBRAINS)], sources.Options(), lambda _share, _what: None)
 
 
 def _table(trace: Trace, chosen: Sequence[Case]) -> Table:
@@ -74,7 +79,7 @@ def _table(trace: Trace, chosen: Sequence[Case]) -> Table:
         *(f"target {target:g} %" for target in TARGETS),
         *(f"`{name}`" for name in chosen[0].models),
     ]
-    rows = [[case.name, *map(_cell, _evaluated(trace, case))] for case in chosen]
+    rows = [[case.name, *map(_cell, evaluate(trace, case, case.seeds))] for case in chosen]
     return Table(f"{trace.resource}: mean violation @ savings [%], Bitbrains 2013-08:", [head, *rows])
 
 
@@ -82,11 +87,11 @@ def _cell(result: Result) -> str:
     return f"{result.violation_percent.mean:.2f} @ {result.savings_percent:.1f}"
 
 
-def _evaluated(trace: Trace, case: Case) -> list[Result]:
+def evaluate(trace: Trace, case: Case, seeds: Sequence[int]) -> list[Result]:
     """Return the oracle, `coincidence` by target, and the others, pooled over the seeds."""
     hours = f"horizonHours={case.horizon_hours:g}"
     names = [f"coincidence:targetViolationPercent={target:g},{hours}" for target in TARGETS]
-    plan = Plan(case.machines, tuple(case.seeds), (round(3600 * case.horizon_hours),), churn=case.churn)
+    plan = Plan(case.machines, tuple(seeds), (round(3600 * case.horizon_hours),), churn=case.churn)
     return pooled(run(_part(trace, case), policies.parse([*names, *case.models]), plan))
 
 

@@ -1,13 +1,18 @@
 """Duration of a training round: samples of one interval in, histograms and moments of everything up to date.
 
-The store's query is not part of it (the reference leaves it out too).
+The store's query is not part of it (the reference leaves it out too). Also the duration of the default model's peak.
 """
 
 from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
+from agent.numerics.peaks import SLOT_SECONDS, SLOTS_PER_DAY
 from agent.pods import PodRef
+from agent.prediction.policy import resolve
+from agent.predictors.base import ClassView
+from agent.samples import CPU
+from agent.series_index import FIXED
 from agent.trainer.trainer import Trainer
 from agent.tsdb.series import Series
 from crds.priority import PriorityBand, QoS
@@ -21,6 +26,7 @@ BUDGET_MILLISECONDS = {250: 2.0}
 REFERENCE_MILLISECONDS = {50: 0.013, 110: 0.028, 250: 0.065}
 START = 1_700_000_000.0
 GIB = 1 << 30
+PEAK_PODS, PEAK_BUDGET_MILLISECONDS = 110, 5.0
 
 
 class NextInterval:
@@ -69,6 +75,23 @@ def rounds(pod_count: int, count: int = ROUNDS, warm_up: int = WARM_UP) -> Timin
     return durations
 
 
+def peaks(pod_count: int, count: int) -> Timings:
+    """Durations of the default model's peak of so many pods, with a full window of 14 days."""
+    trainer, policy, random = Trainer(), resolve(None), np.random.default_rng(7)
+    trainer.resize_windows(policy.window_days)
+    history, model, durations = trainer.histories[CPU], policy.models[CPU], Timings()
+    rows = np.arange(len(FIXED), len(FIXED) + pod_count)
+    history.grow(len(FIXED) + pod_count)
+    slots = round(policy.window_days * SLOTS_PER_DAY)
+    starts = START + SLOT_SECONDS * np.arange(slots, dtype=np.float64)
+    history.windows.add(rows, starts, random.uniform(0.1, 2.0, (pod_count, slots)), SLOT_SECONDS)
+    history.observed[rows] = slots * SLOT_SECONDS
+    for _ in range(count):
+        with durations.one():
+            model.model.peak(ClassView(history, FIXED.index("prod"), rows, np.ones(pod_count)), model.margin)
+    return durations
+
+
 def measure(*, quick: bool = False) -> Iterator[Row]:
     """Rounds with few and many pods; the query of the store is left out."""
     for pods, reference in REFERENCE_MILLISECONDS.items():
@@ -81,3 +104,11 @@ def measure(*, quick: bool = False) -> Iterator[Row]:
             f"koordlet (Go) {reference} ms",
             None if budget is None else durations.milliseconds(50),
         )
+    durations = peaks(PEAK_PODS, QUICK_ROUNDS if quick else ROUNDS)
+    yield Row(
+        f"peak of {PEAK_PODS} pods by the default model, one resource, a full window of 14 days",
+        str(durations),
+        f"<= {PEAK_BUDGET_MILLISECONDS:g} ms",
+        "none",
+        durations.milliseconds(50),
+    )

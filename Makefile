@@ -148,12 +148,11 @@ krew: $(STAMP) ## Build the kubectl plugin's archive for krew into dist/krew (KR
 .PHONY: lock
 lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.toml
 	@for set in dev agent manager; do \
-	  extras="--extra $$set"; [ $$set = manager ] && extras="--extra manager --extra scheduler"; \
 	  $(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes \
-	    --custom-compile-command 'make lock' $$extras pyproject.toml -o requirements/$$set.txt; \
+	    --custom-compile-command 'make lock' --extra $$set pyproject.toml -o requirements/$$set.txt; \
 	done
 	@$(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes \
-	  --custom-compile-command 'make lock' --extra scheduler -c requirements/manager.txt pyproject.toml -o requirements/cli.txt
+	  --custom-compile-command 'make lock' -c requirements/manager.txt pyproject.toml -o requirements/cli.txt
 	@sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(VENV)/bin/uv pip compile --quiet --upgrade \
 	  --python-version 3.11 --universal --generate-hashes --custom-compile-command 'make lock' - -o requirements/build.txt
 

@@ -86,7 +86,7 @@ def _wheel(folder: Path) -> Path:
     )
     shutil.copytree(ROOT, copy, ignore=ignored)
     _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(copy))
-    return next(folder.glob("headroom-*.whl"))
+    return next(folder.glob("kube_headroom-*.whl"))
 
 
 def install(target: Path, name: str, python: str, wheel: Path) -> None:

@@ -114,6 +114,11 @@ def build_system(binaries: Binaries, say: Say = print) -> list[Layout]:
         return [_pause(say), _kube_scheduler(binaries)]
 
 
+def has_base() -> bool:
+    """Return whether the cache has the base image, the longest part of a build."""
+    return _cached("base", base_image.host_source().key).exists()
+
+
 @contextmanager
 def _work(say: Say) -> Iterator[None]:
     """Hold the images' lock; what an interrupted build left is removed first."""

@@ -153,9 +153,14 @@ docs: $(STAMP) ## Write the tables of docs/configuration.md from the types of th
 	@$(PY) -m tests.docs.configuration
 
 KREW_ARGS ?=
+RELEASE_ARGS ?=
 .PHONY: krew
 krew: $(STAMP) ## Build the kubectl plugin's archive for krew into dist/krew (KREW_ARGS: --platform, --python)
 	@$(PY) -m tools.release.krew $(KREW_ARGS)
+
+.PHONY: release
+release: packages ## Build a release into dist/release: images, chart, kubectl headroom, SBOM, checksums (RELEASE_ARGS: --arch, --platform, --python)
+	@$(PY) -m tools.release $(RELEASE_ARGS)
 
 .PHONY: lock
 lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.toml

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.charts.rendered import CHART, Helm, render
+from tests.charts.rendered import CHART, REGISTRY, Helm, render
 from tests.charts.schema import removed_values
 from tools.devcluster import CommandError
 
@@ -27,6 +27,8 @@ WRONG: Final[tuple[tuple[str, Any, str | None], ...]] = (
     ("networkPolicy.webhookFrom", ["10.0.0.0"], "/networkPolicy/webhookFrom/0'"),
     ("networkPolicy.watcherFrom", [{"pods": {}}], "/networkPolicy/watcherFrom/0'"),
     ("image.registry", "https://r.io", None),
+    ("global.imageRegistry", "r.io:x/", None),
+    ("global.imagePullSecrets", [""], "/global/imagePullSecrets/0'"),
     ("image.agent.repository", "a:b", None),
     ("image.manager.digest", "v1", None),
     ("manager.extraArgs", ["debug"], "/manager/extraArgs/0'"),
@@ -106,6 +108,8 @@ def test_nothing_else_is_refused(problems: str) -> None:
         # Groups that the values of an earlier chart lack, as with --reuse-values.
         ("networkPolicy=null", "missing property 'networkPolicy'"),
         ("flowSchema=null", "missing property 'flowSchema'"),
+        ("global.imageRegistrie=r.io", "global.imageRegistrie has no effect: this chart reads global.imageRegistry"),
+        ("image.registry=", "No registry has Headroom's images: push them to yours .* set image.registry to it"),
         ("agnet.dataDir=/x/y", "'agnet' not allowed"),
         ("scheduler.mode=best", "'shortlist', 'weighted'"),
         ("scheduler.profile.mode=weighted", "'mode' not allowed"),
@@ -151,7 +155,7 @@ def test_removed_value_names_its_replacement(helm: Helm, name: str) -> None:
 
 def test_lease_of_the_cluster_is_refused(helm: Helm) -> None:
     """In kube-system the scheduler cannot take the name, and with it the Lease, of the cluster's own."""
-    flags = ("--set", "scheduler.name=kube-scheduler", "--namespace")
+    flags = ("--set", f"{REGISTRY},scheduler.name=kube-scheduler", "--namespace")
     helm("template", "headroom", str(CHART), *flags, "elsewhere")
     with pytest.raises(CommandError, match="the Lease of the cluster's own component"):
         helm("template", "headroom", str(CHART), *flags, "kube-system")

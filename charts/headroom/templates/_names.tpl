@@ -12,13 +12,32 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 [{{ range $share, $_ := until 16 }}{{ if $share }}, {{ end }}headroom-shadow-{{ $share }}{{ end }}]
 {{- end }}
 
-{{/* An image reference. Call with the root context and "agent" or "manager". A repository that begins with a host is used unchanged, as in docker. */}}
+{{/* Matches a repository that begins with a host, as in docker: one with a dot or a port, or localhost. */}}
+{{- define "headroom.host" -}}
+^(localhost|[^/]*[.:][^/]*)/
+{{- end }}
+
+{{/* An image reference. Call with the root context and "agent" or "manager". */}}
 {{- define "headroom.image" -}}
-{{- $values := (index . 0).Values.image }}
-{{- $image := index $values (index . 1) }}
-{{- $itself := or (not $values.registry) (regexMatch "^(localhost|[^/]*[.:][^/]*)/" $image.repository) }}
-{{- if not $itself }}{{ $values.registry }}/{{ end }}{{ $image.repository }}
-{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag }}{{ end }}
+{{- $root := index . 0 }}
+{{- $image := index $root.Values.image (index . 1) }}
+{{- $registry := $root.Values.global.imageRegistry | default $root.Values.image.registry }}
+{{- if not (regexMatch (include "headroom.host" .) $image.repository) }}
+{{- if not $registry }}
+{{- fail "No registry has Headroom's images: push them to yours as in docs/install.md, and set image.registry to it, for example --set image.registry=registry.example.com/team. Use image.registry=localhost for images that you have loaded onto every node." }}
+{{- end }}
+{{- $registry }}/
+{{- end }}
+{{- $image.repository }}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{/* The imagePullSecrets of a pod, global ones and ours; empty without any. */}}
+{{- define "headroom.imagePullSecrets" -}}
+{{- range $index, $secret := concat .Values.global.imagePullSecrets .Values.imagePullSecrets | uniq }}
+{{- if not $index }}imagePullSecrets:{{ end }}
+- {{ if kindIs "string" $secret }}{{ dict "name" $secret | toJson }}{{ else }}{{ toJson $secret }}{{ end }}
+{{- end }}
 {{- end }}
 
 {{/* The version of the cluster as numbers alone: v1.33+ and v1.33.5-gke.1 are 1.33 and 1.33.5. Call with the root context. */}}
@@ -31,8 +50,9 @@ The kube-scheduler image. Without a tag or digest it gets the version of the clu
 patch where none is given (--kube-version 1.33).
 */}}
 {{- define "headroom.kubeSchedulerImage" -}}
-{{- $image := .Values.scheduler.image | default "registry.k8s.io/kube-scheduler" -}}
-{{ $image }}
+{{- $registry := .Values.global.imageRegistry -}}
+{{- $image := .Values.scheduler.image | default (printf "%s/kube-scheduler" ($registry | default "registry.k8s.io")) -}}
+{{- if and $registry (not (regexMatch (include "headroom.host" .) $image)) }}{{ $registry }}/{{ end }}{{ $image }}
 {{- if not (regexMatch "(@sha256:|:[^/]*$)" $image) }}:{{ with semver (include "headroom.kubeVersion" .) }}v{{ .Major }}.{{ .Minor }}.{{ .Patch }}{{ end }}{{ end }}
 {{- end }}
 
@@ -139,6 +159,13 @@ true
 {{/* Gives the directory in its argument to the agent, unless it has other content. A file system's own folder does not count. */}}
 {{- define "headroom.ownDataDir" -}}
 import os, sys; d = sys.argv[1]; os.stat(d).st_uid == 65532 or {*os.listdir(d)} - {'lost+found'} and sys.exit(d + ' (agent.dataDir) on this node is not empty and belongs to another user: name another directory, or give this one to uid 65532 by hand') or os.chown(d, 65532, 65532)
+{{- end }}
+
+{{/* Refuses a global value that nothing reads. A parent chart passes its own to all of its subcharts, so those pass. Call with the root context. */}}
+{{- define "headroom.knownGlobals" -}}
+{{- range $name := keys (omit .Values.global "imageRegistry" "imagePullSecrets") | sortAlpha }}
+{{- if $.Chart.IsRoot }}{{ fail (printf "global.%s has no effect: this chart reads global.imageRegistry and global.imagePullSecrets" $name) }}{{ end }}
+{{- end }}
 {{- end }}
 
 {{/* Names that values give and that must differ: two that write one object undo each other's work. Call with the root context. */}}

@@ -143,7 +143,8 @@ def test_pods_are_placed_and_labelled(helm: Helm, chart: Rendered, part: str) ->
     expression = f"{affinity}.matchExpressions[0]"
     made = render(
         helm,
-        *(f"{part}.labels.team=a", f"{part}.labels.app\\.kubernetes\\.io/name=stolen", f"{part}.annotations.b=c"),
+        *(f"{part}.podLabels.team=a", f"{part}.podLabels.app\\.kubernetes\\.io/name=stolen"),
+        f"{part}.podAnnotations.b=c",
         *(f"{expression}.key=k", f"{expression}.operator=Exists", f"{part}.nodeSelector.pool=system"),
         *(f"{part}.tolerations[0].key=t", f"{part}.tolerations[0].operator=Exists"),
     )

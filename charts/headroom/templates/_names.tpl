@@ -227,34 +227,3 @@ true
 {{- $group := dig "podSecurityContext" "runAsGroup" 65532 .Values.agent | int -}}
 import os, sys; d = sys.argv[1]; os.stat(d).st_uid == {{ $user }} or {*os.listdir(d)} - {'lost+found'} and sys.exit(d + ' (agent.dataDir) on this node is not empty and belongs to another user: name another directory, or give this one to uid {{ $user }} by hand') or os.chown(d, {{ $user }}, {{ $group }})
 {{- end }}
-
-{{/* Refuses a global value that nothing reads. A parent chart passes its own to all of its subcharts, so those pass. Call with the root context. */}}
-{{- define "headroom.knownGlobals" -}}
-{{- range $name := keys (omit .Values.global "imageRegistry" "imagePullSecrets") | sortAlpha }}
-{{- if $.Chart.IsRoot }}{{ fail (printf "global.%s has no effect: this chart reads global.imageRegistry and global.imagePullSecrets" $name) }}{{ end }}
-{{- end }}
-{{- end }}
-
-{{/* Names that values give and that must differ: two that write one object undo each other's work. Call with the root context. */}}
-{{- define "headroom.distinctNames" -}}
-{{- if and (eq .Release.Namespace "kube-system") (has .Values.scheduler.name (list "kube-scheduler" "kube-controller-manager")) }}
-{{- fail (printf "scheduler.name %q is the Lease of the cluster's own component in namespace kube-system: choose another name or namespace" .Values.scheduler.name) }}
-{{- end }}
-{{- if hasPrefix "headroom-dashboard-" .Values.configMap.name }}
-{{- fail (printf "ConfigMap %q is one of this chart's dashboards: choose another name for configMap.name" .Values.configMap.name) }}
-{{- end }}
-{{- $accounts := dict }}
-{{- range $part := list "agent" "manager" "scheduler" }}
-{{- $account := include "headroom.account" (list $ $part) }}
-{{- with get $accounts $account }}
-{{- fail (printf "%s and %s have the service account %q: give each one of its own, so that neither has the permissions of the other" . $part $account) }}
-{{- end }}
-{{- $_ := set $accounts $account $part }}
-{{- end }}
-{{- if lt (printf "%v %v %v" .Values.manager.metrics.port .Values.manager.webhook.port .Values.manager.ui.port | splitList " " | uniq | len) 3 }}
-{{- fail "manager.metrics.port, manager.webhook.port and manager.ui.port must differ" }}
-{{- end }}
-{{- if and .Values.manager.hostNetwork .Values.manager.ui.enabled }}
-{{- fail "manager.hostNetwork: set manager.ui.enabled=false, because every process of the node could read the web page, which has no login" }}
-{{- end }}
-{{- end }}

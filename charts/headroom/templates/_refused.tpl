@@ -11,6 +11,9 @@
 {{- if and $manager.hostNetwork $manager.ui.enabled }}
 {{- fail "manager.hostNetwork: set manager.ui.enabled=false, because every process of the node could read the web page, which has no login" }}
 {{- end }}
+{{- if and .Values.gitops (or .Values.uninstall.withoutHelm .Values.uninstall.force) }}
+{{- fail "gitops renders no hook, so uninstall.withoutHelm and uninstall.force have no effect: render the Job without gitops, as in docs/gitops.md" }}
+{{- end }}
 {{- if and $manager.webhook.issuer (ne $manager.webhook.certificates "cert-manager") }}
 {{- fail "manager.webhook.issuer is for manager.webhook.certificates=cert-manager" }}
 {{- end }}

@@ -11,7 +11,7 @@ import yaml
 from tests.charts.rendered import CHART, NAMESPACE, REGISTRY, ROOT, Helm, render
 from tools.devcluster import Cluster, CommandError
 
-GITOPS: Final = ("--set", f"{REGISTRY},gitops=true,colocationConfig.enable=true,prometheus.alerts=true")
+GITOPS: Final = ("--set", f"{REGISTRY},gitops=true,colocationConfig.enable=true")
 PAGE: Final = "docs/gitops.md"
 
 
@@ -76,7 +76,10 @@ def test_cluster_changes_nothing(cluster: Cluster) -> None:
 
     cluster.create_namespace(name)
     first = rendered()
-    cluster.kubectl("-n", name, "create", "configmap", "slo-controller-config", "--from-literal=colocation-config={}")
+    release = {"meta.helm.sh/release-name": "headroom", "meta.helm.sh/release-namespace": name}
+    adopted = {"annotations": release, "labels": {"app.kubernetes.io/managed-by": "Helm"}}
+    metadata = {"name": "slo-controller-config", "namespace": name, **adopted}
+    cluster.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"colocation-config": "{}"}})
     cluster.kubectl("-n", name, "create", "deployment", "koord-manager", "--image=none", "--replicas=0")
     assert rendered() == first
     cluster.kubectl("delete", "namespace", name, "--wait=false")

@@ -1,4 +1,4 @@
-"""The arguments, flags, commands and chart values that were removed, and what to use in their place."""
+"""The arguments, flags, commands and chart values that are refused, and what to use in their place."""
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -6,6 +6,10 @@ from types import MappingProxyType
 from typing import Final
 
 _NO_KUBELET: Final = "was removed: the agent reads its pods from the API server (--pods-from=api) or from cgroups"
+_FIXED_NAMES: Final = (
+    "a cluster has one Headroom, and its programs find objects by the names headroom-agent, headroom-manager and "
+    "headroom-scheduler"
+)
 
 REMOVED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
@@ -37,6 +41,15 @@ REMOVED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
         ("flag", "--kubelet-interval"): f"--kubelet-interval {_NO_KUBELET}",
         ("flag", "--kubelet-longest-wait"): f"--kubelet-longest-wait {_NO_KUBELET}",
         ("flag", "--kubelet-timeout"): f"--kubelet-timeout {_NO_KUBELET}",
+        **{
+            ("value", f"{part}.{old}"): f"{part}.{old} was renamed: use {part}.{new}"
+            for part in ("agent", "manager", "scheduler")
+            for old, new in (("labels", "podLabels"), ("annotations", "podAnnotations"))
+        },
+        **{
+            ("value", name): f"{name} is not supported: {_FIXED_NAMES}. Leave it out"
+            for name in ("nameOverride", "fullnameOverride")
+        },
         ("value", "agent.podsFrom=kubelet"): f"agent.podsFrom {_NO_KUBELET}. Leave it out",
         ("value", "agent.kubeletCA"): f"agent.kubeletCA {_NO_KUBELET}. Leave it out",
     }

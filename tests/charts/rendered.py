@@ -8,6 +8,7 @@ import yaml
 ROOT: Final = Path(__file__).parents[2]
 CHART: Final = ROOT / "charts/headroom"
 NAMESPACE: Final = "headroom-system"
+REGISTRY: Final = "image.registry=registry.example.com"
 
 Json = dict[str, Any]
 Helm = Callable[..., str]
@@ -45,8 +46,10 @@ class Rendered:
 
 
 def render(helm: Helm, *settings: str, kube_version: str = "v1.36.2", values: Path | None = None) -> Rendered:
-    """Render the chart with `--set` settings."""
-    flags = [flag for setting in settings for flag in ("--set", setting)] + (["-f", str(values)] if values else [])
+    """Render the chart with `--set` settings, and a registry, which it needs."""
+    flags = [flag for setting in (REGISTRY, *settings) for flag in ("--set", setting)] + (
+        ["-f", str(values)] if values else []
+    )
     text = helm(*("template", "headroom", str(CHART), "--namespace", NAMESPACE, "--kube-version", kube_version), *flags)
     return Rendered(tuple(obj for obj in yaml.safe_load_all(text) if obj))
 

@@ -57,13 +57,13 @@ def with_generated(schema: Json) -> Json:
         },
         "required": ["name"],
         "allOf": [
-            {"if": {"properties": {"name": {"const": name}}}, "then": {"properties": {"args": _or_null(reference)}}}
+            {"if": {"properties": {"name": {"const": name}}}, "then": {"properties": {"args": reference}}}
             for name, reference in references.items()
         ],
     }
     for name, target in PLUGINS.items():
         arguments = dataclass_schema(pkgutil.resolve_name(target))
-        made["definitions"][name] = {**arguments, "properties": {**_HEAD, **arguments["properties"]}}
+        made["definitions"][name] = _or_null({**arguments, "properties": {**_HEAD, **arguments["properties"]}})
     for path in removed_values():
         *above, name = path.partition("=")[0].split(".")
         parent = made
@@ -139,8 +139,6 @@ def _ranged(schema: Json, allowed: Range | None) -> Json:
 
 def _or_null(schema: Json) -> Json:
     """The same, or null, which leaves an argument at its default."""
-    if "$ref" in schema:
-        return {"anyOf": [schema, {"type": "null"}]}
     more = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
     return {**schema, "type": [schema["type"], "null"], **more}
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.charts.rendered import CHART
+from tests.charts.rendered import CHART, REGISTRY
 from tests.manager.stage import METRICS
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.cluster
 
 NAMESPACE: Final = "chart-policies"
 AGENT: Final = f"system:serviceaccount:{NAMESPACE}:headroom-agent"
-SETTINGS: Final = ("manager.replicas=0", "scheduler.replicas=0", "agent.nodeSelector.no=node")
+SETTINGS: Final = (REGISTRY, "manager.replicas=0", "scheduler.replicas=0", "agent.nodeSelector.no=node")
 QUOTA: Final = ("scheduling.x-k8s.io", "elasticquotas")
 METRIC: Final = ("slo.koordinator.sh", "nodemetrics")
 
@@ -134,7 +134,7 @@ REFUSED: Final[dict[str, Any]] = {
 def _hook_account(cluster: Cluster) -> None:
     """The uninstall hook's objects, as helm makes them."""
     template = "templates/hooks/uninstall-rbac.yaml"
-    made = cluster.helm("template", "headroom", str(CHART), "-n", NAMESPACE, "--show-only", template)
+    made = cluster.helm("template", "headroom", str(CHART), "-n", NAMESPACE, "--show-only", template, "--set", REGISTRY)
     cluster.kubectl("-n", NAMESPACE, "apply", "-f", "-", stdin=made)
 
 

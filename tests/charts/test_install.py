@@ -12,7 +12,7 @@ import pytest
 
 from crds.names import CONFIG_MAP_NAME
 from kubectl_headroom import arguments
-from tests.charts.rendered import CHART, ROOT
+from tests.charts.rendered import CHART, REGISTRY, ROOT
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 
 NAMESPACE: Final = "chart-test"
 EDITED: Final = '{"enable": true, "midUnallocatedPercent": 7}'
-REPLICAS: Final = ("--set", "manager.replicas=0,scheduler.replicas=0,agent.nodeSelector.no=node")
+REPLICAS: Final = ("--set", f"{REGISTRY},manager.replicas=0,scheduler.replicas=0,agent.nodeSelector.no=node")
 SETTINGS: Final = (*REPLICAS, "--set", "colocationConfig.enable=false")  # no manager creates the ConfigMap here
 
 
@@ -103,7 +103,7 @@ KOORDINATOR: Final = "koordinator-system"
 
 
 def notes(cluster: Cluster, namespace: str, *settings: str) -> str:
-    flags = [flag for setting in settings for flag in ("--set", setting)]
+    flags = [flag for setting in (REGISTRY, *settings) for flag in ("--set", setting)]
     printed = cluster.helm("install", "headroom", str(CHART), "-n", namespace, "--dry-run=server", *flags)
     return printed.partition("NOTES:\n")[2]
 

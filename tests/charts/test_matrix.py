@@ -43,12 +43,22 @@ MATRIX: Final[dict[str, tuple[str, ...]]] = {
         f"{part}.{setting}"
         for part in ("agent", "manager", "scheduler")
         for setting in (
-            *("nodeSelector.pool=system", "labels.team=platform", "annotations.note=ours"),
+            *("nodeSelector.pool=system", "podLabels.team=platform", "podAnnotations.note=ours"),
             *(f"affinity.{PREFERENCE}.weight=1", f"affinity.{PREFERENCE}.preference.matchExpressions[0].key=pool"),
             f"affinity.{PREFERENCE}.preference.matchExpressions[0].operator=Exists",
             *("tolerations[0].key=system", "tolerations[0].effect=NoSchedule"),
-            *("priorityClassName=", "resources.limits.cpu=2"),
+            *("priorityClassName=", "resources.limits.cpu=2", "serviceAccount.annotations.note=ours"),
+            *("topologySpreadConstraints[0].maxSkew=1", "topologySpreadConstraints[0].topologyKey=zone"),
+            *("topologySpreadConstraints[0].whenUnsatisfiable=ScheduleAnyway", "revisionHistoryLimit=2"),
+            *("extraEnv[0].name=A", "extraVolumes[0].name=v", "extraVolumes[0].configMap.name=c"),
+            *("extraVolumeMounts[0].name=v", "extraVolumeMounts[0].mountPath=/v"),
+            *("extraContainers[0].name=sidecar", "extraContainers[0].image=proxy"),
+            *("podSecurityContext.seLinuxOptions.type=spc_t", "securityContext.procMount=Default"),
         )
+    ),
+    "network of the node": (
+        *("agent.hostNetwork=true", "manager.hostNetwork=true", "manager.ui.enabled=false"),
+        *("manager.metrics.port=18080", "agent.updateStrategy.type=OnDelete", "manager.updateStrategy.type=Recreate"),
     ),
     "the names of Koordinator": ("configMap.name=koord-config", "scheduler.name=koord-scheduler"),
     "weighted, every extra": (

@@ -1,8 +1,10 @@
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from crds.names import CONFIG_MAP_NAME
 from headroom.cluster.node_selection import required_nodes
@@ -10,13 +12,14 @@ from kubectl_headroom.doctor.checks.agents import Labelled
 from manager.mid.node_filter import DEFAULT
 from manager.settings import load
 from manager.web.server import is_loopback
-from tests.charts.rendered import NAMESPACE, Helm, Rendered, render, rules
+from tests.charts.rendered import CHART, NAMESPACE, Helm, Rendered, render, rules
 
 pytestmark = pytest.mark.helm
 
 OWNERS: Final = {"agent": "DaemonSet", "manager": "Deployment", "scheduler": "Deployment"}
 OF_WEBHOOK: Final = ("headroom-manager-webhook", "headroom-colocation-config")
 OF_MANAGER: Final = ("headroom-manager", "headroom-colocation-config", CONFIG_MAP_NAME)
+VERSION: Final = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 DIGEST: Final = f"sha256:{'0' * 64}"
 TURNED_OFF: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
     "agent.enabled": lambda one: "agent" in one["metadata"]["name"],
@@ -52,18 +55,23 @@ def test_part_can_be_left_out(helm: Helm, chart: Rendered, switch: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "agent", "manager"),
     [
-        ((), "localhost/headroom-agent:dev", "localhost/headroom-manager:dev"),
-        (("image.registry=r.io/t",), "r.io/t/headroom-agent:dev", "r.io/t/headroom-manager:dev"),
+        (("image.registry=r.io/t",), f"r.io/t/headroom-agent:{VERSION}", f"r.io/t/headroom-manager:{VERSION}"),
+        (
+            ("image.registry=localhost", "image.agent.tag=dev", "image.manager.tag=dev"),
+            *("localhost/headroom-agent:dev", "localhost/headroom-manager:dev"),
+        ),
         (
             # A repository with a host of its own, with a port or none, is used unchanged.
-            ("image.agent.repository=r:5000/x/agent", "image.manager.repository=ghcr.io/m", "image.manager.tag=v2"),
-            *("r:5000/x/agent:dev", "ghcr.io/m:v2"),
+            (
+                *("image.registry=", "image.agent.repository=r:5000/x/agent", "image.agent.tag=v1"),
+                *("image.manager.repository=ghcr.io/m", "image.manager.tag=v2"),
+            ),
+            *("r:5000/x/agent:v1", "ghcr.io/m:v2"),
         ),
         (
             ("image.registry=r:5000", f"image.agent.digest={DIGEST}", "image.manager.repository=team/m"),
-            *(f"r:5000/headroom-agent@{DIGEST}", "r:5000/team/m:dev"),
+            *(f"r:5000/headroom-agent@{DIGEST}", f"r:5000/team/m:{VERSION}"),
         ),
-        (("image.registry=", "image.agent.repository=a"), "a:dev", "headroom-manager:dev"),
     ],
 )
 def test_images_come_from_there(helm: Helm, settings: tuple[str, ...], agent: str, manager: str) -> None:
@@ -72,6 +80,40 @@ def test_images_come_from_there(helm: Helm, settings: tuple[str, ...], agent: st
     images = {"headroom-scheduler/kube-scheduler": "registry.k8s.io/kube-scheduler:v1.36.2"}
     for path, container in chart.containers():
         assert container["image"] == images.get(path, agent if path.startswith("headroom-agent/") else manager), path
+
+
+def test_global_registry_has_all_images(helm: Helm) -> None:
+    """A single value is the registry of all containers, of hooks and tests too. A host of a repository stays."""
+    registry = "global.imageRegistry=mirror:5000/all"
+    images = {container["image"] for _, container in render(helm, registry).containers()}
+    assert images == {
+        *(f"mirror:5000/all/headroom-{part}:{VERSION}" for part in ("agent", "manager")),
+        "mirror:5000/all/kube-scheduler:v1.36.2",
+    }
+    hosts = ("scheduler.image=r.io/kube-scheduler", "image.agent.repository=localhost/headroom-agent")
+    images = {container["image"] for _, container in render(helm, registry, *hosts).containers()}
+    assert {"r.io/kube-scheduler:v1.36.2", f"localhost/headroom-agent:{VERSION}"} < images
+    moved = render(helm, registry, "scheduler.image=k8s/kube-scheduler:v1")
+    assert moved.container("headroom-scheduler/kube-scheduler")["image"] == "mirror:5000/all/k8s/kube-scheduler:v1"
+
+
+def test_pull_secrets_reach_all_pods(helm: Helm) -> None:
+    """All pods have the global Secrets and ours, as names or objects; without Secrets they lack the field."""
+    secrets = ("global.imagePullSecrets={a,b}", "imagePullSecrets[0].name=c", "imagePullSecrets[1]=a")
+    pods = dict(render(helm, *secrets).pods())
+    assert len(pods) == 5
+    for owner, pod in pods.items():
+        assert pod["imagePullSecrets"] == [{"name": name} for name in "abc"], owner
+    assert {"imagePullSecrets"}.isdisjoint(key for _, pod in render(helm).pods() for key in pod)
+
+
+def test_parent_chart_passes_globals(helm: Helm, tmp_path: Path) -> None:
+    """As a subchart, Headroom follows the two global values and ignores those that the parent has for others."""
+    (tmp_path / "charts").mkdir()
+    (tmp_path / "charts/headroom").symlink_to(CHART)
+    (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: parent\nversion: 1.0.0\n")
+    (tmp_path / "values.yaml").write_text("global: {imageRegistry: r.io, domain: example.com}\n")
+    assert f"image: r.io/headroom-agent:{VERSION}\n" in helm("template", "parent", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +143,8 @@ def test_pods_are_placed_and_labelled(helm: Helm, chart: Rendered, part: str) ->
     expression = f"{affinity}.matchExpressions[0]"
     made = render(
         helm,
-        *(f"{part}.labels.team=a", f"{part}.labels.app\\.kubernetes\\.io/name=stolen", f"{part}.annotations.b=c"),
+        *(f"{part}.podLabels.team=a", f"{part}.podLabels.app\\.kubernetes\\.io/name=stolen"),
+        f"{part}.podAnnotations.b=c",
         *(f"{expression}.key=k", f"{expression}.operator=Exists", f"{part}.nodeSelector.pool=system"),
         *(f"{part}.tolerations[0].key=t", f"{part}.tolerations[0].operator=Exists"),
     )

@@ -13,7 +13,7 @@ import yaml
 from agent.settings import load
 from crds.names import CONFIG_MAP_NAME
 from crds.predict_policy import PredictPolicy
-from tests.charts.rendered import CHART, NAMESPACE, ROOT, Helm, Rendered, render, rules
+from tests.charts.rendered import CHART, NAMESPACE, REGISTRY, ROOT, Helm, Rendered, render, rules
 from tools.devcluster import CommandError
 
 pytestmark = pytest.mark.helm
@@ -271,6 +271,6 @@ def test_names_of_digits_stay_text(helm: Helm) -> None:
     names = "--set-string=scheduler.name=33333,configMap.name=44444"
     for monitor in ("podMonitor", "serviceMonitor"):
         more = f"--set=prometheus.{monitor}=true,networkPolicy.enabled=true,grafana.dashboards.enabled=true"
-        text = helm("template", "11111", str(CHART), "--namespace=22222", names, more)
+        text = helm("template", "11111", str(CHART), "--namespace=22222", names, more, f"--set={REGISTRY}")
         assert '"11111"' in text
         assert re.findall(r"^.*[ \[](?:11111|22222|33333|44444)\]?$", text, re.MULTILINE) == []

@@ -31,6 +31,7 @@ def _values(story: Story) -> str:
     """Settings of a user's own values.yaml: here the images, and that one node cannot hold two of each."""
     return yaml.safe_dump(
         {
+            "image": {"registry": "localhost", "agent": {"tag": "dev"}, "manager": {"tag": "dev"}},
             "manager": {"replicas": 1},
             "scheduler": {
                 "replicas": 1,

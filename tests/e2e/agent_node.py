@@ -16,6 +16,7 @@ import pytest
 
 from tests.e2e import loads
 from tools.devcluster import Cluster, CommandError
+from tools.devcluster.images import CHART_VALUES
 
 CHART = Path(__file__).parents[2] / "charts/headroom"
 NAMESPACE = "headroom-system"
@@ -83,6 +84,7 @@ class AgentNode:
     def install(self) -> None:
         """Install the chart: agent and manager; nothing is scheduled here, so no scheduler."""
         settings = (
+            CHART_VALUES,
             "manager.replicas=1",
             "scheduler.enabled=false",
             "agent.extraArgs={--training-interval=5s,--report-after=3s}",

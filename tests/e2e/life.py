@@ -18,6 +18,7 @@ from tests.e2e.agent_node import wait
 from tools.demo.stage import SHARED_MACHINE
 from tools.demo.story import MANIFESTS
 from tools.devcluster import Cluster, CommandError
+from tools.devcluster.images import CHART_VALUES
 
 NAMESPACE: Final = "headroom-system"
 SHOP: Final = "shop"
@@ -69,7 +70,7 @@ class Life:
             "scheduler.replicas": "1",
             "scheduler.image": f"localhost/kube-scheduler:{self.cluster.binaries.kubernetes_version}",
         }
-        return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
+        return ["--set", ",".join([CHART_VALUES, *(f"{key}={value}" for key, value in values.items())])]
 
     def log(self, line: str) -> None:
         self.record.append(f"{time.monotonic() - self.began:6.1f} s  {line}")

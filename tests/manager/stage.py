@@ -24,6 +24,7 @@ from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
 from tools.devcluster.component import free_port
+from tools.devcluster.images import CHART_VALUES
 
 ROOT = Path(__file__).parents[2]
 NAMESPACE = "manager-test"
@@ -240,7 +241,7 @@ def refuses_privileges(cluster: Cluster, namespace: str) -> bool:
 def rendered(cluster: Cluster, namespace: str, template: str) -> list[dict[str, Any]]:
     """The objects of one of the chart's templates, as `helm install` into a namespace would make them."""
     chart, shown = ROOT / "charts/headroom", f"templates/{template}"
-    text = cluster.helm("template", "headroom", chart, "-n", namespace, "--show-only", shown)
+    text = cluster.helm("template", "headroom", chart, "-n", namespace, "--show-only", shown, "--set", CHART_VALUES)
     objects: list[dict[str, Any]] = [entry for entry in yaml.safe_load_all(text) if entry]
     for item in objects:
         if not item["kind"].startswith(("Cluster", "Validating")):

@@ -9,8 +9,12 @@ import yaml
 
 from tools.demo.story import CHART, NAMESPACE, ROOT, Story
 from tools.devcluster.component import free_port
+from tools.devcluster.images import CHART_VALUES
 
-HELM = ("install", "headroom", str(CHART), "--namespace", NAMESPACE, "--create-namespace", "--wait", "--timeout", "5m")
+HELM = (
+    *("install", "headroom", str(CHART), "--namespace", NAMESPACE, "--create-namespace", "--wait", "--timeout", "5m"),
+    *("--set", CHART_VALUES),
+)
 
 
 def install_as_pods(story: Story) -> None:

@@ -30,6 +30,7 @@ SHARED_INPUTS = (
     "tools/devcluster/image_root.py",
     "crds",
 )
+CHART_VALUES = "image.registry=localhost,image.agent.tag=dev,image.manager.tag=dev"  # for `helm install --set`
 KEPT = 3  # versions of an image that stay in the cache
 KEY_LENGTH = 16
 

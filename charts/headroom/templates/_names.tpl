@@ -1,10 +1,18 @@
-{{/* Labels of everything in this chart. Call with the root context. */}}
+{{/* Labels of everything in this chart: commonLabels, but never others in place of Headroom's. Call with the root context. */}}
 {{- define "headroom.labels" -}}
-app.kubernetes.io/part-of: headroom
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/instance: {{ .Release.Name | quote }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- include "headroom.labelsWith" (list . dict) }}
+{{- end }}
+
+{{/* The same and more. Call with the root context and the labels. */}}
+{{- define "headroom.labelsWith" -}}
+{{- $root := index . 0 }}
+{{- $ours := dict
+  "app.kubernetes.io/part-of" "headroom"
+  "app.kubernetes.io/version" $root.Chart.AppVersion
+  "app.kubernetes.io/managed-by" $root.Release.Service
+  "app.kubernetes.io/instance" $root.Release.Name
+  "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version) }}
+{{- merge $ours (index . 1) (omit $root.Values.commonLabels "app.kubernetes.io/name" "app.kubernetes.io/component") | toYaml }}
 {{- end }}
 
 {{/* The ConfigMaps in which the manager keeps accounts of shadow mode, as a YAML list; crds/shadow_accounts.py names them too. */}}
@@ -12,13 +20,32 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 [{{ range $share, $_ := until 16 }}{{ if $share }}, {{ end }}headroom-shadow-{{ $share }}{{ end }}]
 {{- end }}
 
-{{/* An image reference. Call with the root context and "agent" or "manager". A repository that begins with a host is used unchanged, as in docker. */}}
+{{/* Matches a repository that begins with a host, as in docker: one with a dot or a port, or localhost. */}}
+{{- define "headroom.host" -}}
+^(localhost|[^/]*[.:][^/]*)/
+{{- end }}
+
+{{/* An image reference. Call with the root context and "agent" or "manager". */}}
 {{- define "headroom.image" -}}
-{{- $values := (index . 0).Values.image }}
-{{- $image := index $values (index . 1) }}
-{{- $itself := or (not $values.registry) (regexMatch "^(localhost|[^/]*[.:][^/]*)/" $image.repository) }}
-{{- if not $itself }}{{ $values.registry }}/{{ end }}{{ $image.repository }}
-{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag }}{{ end }}
+{{- $root := index . 0 }}
+{{- $image := index $root.Values.image (index . 1) }}
+{{- $registry := $root.Values.global.imageRegistry | default $root.Values.image.registry }}
+{{- if not (regexMatch (include "headroom.host" .) $image.repository) }}
+{{- if not $registry }}
+{{- fail "No registry has Headroom's images: push them to yours as in docs/install.md, and set image.registry to it, for example --set image.registry=registry.example.com/team. Use image.registry=localhost for images that you have loaded onto every node." }}
+{{- end }}
+{{- $registry }}/
+{{- end }}
+{{- $image.repository }}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{/* The imagePullSecrets of a pod, global ones and ours; empty without any. */}}
+{{- define "headroom.imagePullSecrets" -}}
+{{- range $index, $secret := concat .Values.global.imagePullSecrets .Values.imagePullSecrets | uniq }}
+{{- if not $index }}imagePullSecrets:{{ end }}
+- {{ if kindIs "string" $secret }}{{ dict "name" $secret | toJson }}{{ else }}{{ toJson $secret }}{{ end }}
+{{- end }}
 {{- end }}
 
 {{/* The version of the cluster as numbers alone: v1.33+ and v1.33.5-gke.1 are 1.33 and 1.33.5. Call with the root context. */}}
@@ -31,15 +58,83 @@ The kube-scheduler image. Without a tag or digest it gets the version of the clu
 patch where none is given (--kube-version 1.33).
 */}}
 {{- define "headroom.kubeSchedulerImage" -}}
-{{- $image := .Values.scheduler.image | default "registry.k8s.io/kube-scheduler" -}}
-{{ $image }}
+{{- $registry := .Values.global.imageRegistry -}}
+{{- $image := .Values.scheduler.image | default (printf "%s/kube-scheduler" ($registry | default "registry.k8s.io")) -}}
+{{- if and $registry (not (regexMatch (include "headroom.host" .) $image)) }}{{ $registry }}/{{ end }}{{ $image }}
 {{- if not (regexMatch "(@sha256:|:[^/]*$)" $image) }}:{{ with semver (include "headroom.kubeVersion" .) }}v{{ .Major }}.{{ .Minor }}.{{ .Patch }}{{ end }}{{ end }}
 {{- end }}
 
-{{/* Labels of the pods of a part: more from the values, but never others in place of Headroom's. Call with the root context and the part's values and name. */}}
+{{/* Labels of the pods of a part: more from the values, but never others in place of Headroom's. Call with the root context and the part. */}}
 {{- define "headroom.podLabels" -}}
-{{- $ours := dict "app.kubernetes.io/name" (index . 2) | merge (include "headroom.labels" (index . 0) | fromYaml) }}
-{{- merge $ours (index . 1).labels | toYaml }}
+{{- $name := dict "app.kubernetes.io/name" (printf "headroom-%s" (index . 1)) }}
+{{- include "headroom.labelsWith" (list (index . 0) (merge $name (index (index . 0).Values (index . 1)).podLabels)) }}
+{{- end }}
+
+{{/* The name of a part's service account. Call with the root context and the part. */}}
+{{- define "headroom.account" -}}
+{{- (index (index . 0).Values (index . 1)).serviceAccount.name | default (printf "headroom-%s" (index . 1)) }}
+{{- end }}
+
+{{/* That account, unless another owner creates it. Call with the root context and the part. */}}
+{{- define "headroom.serviceAccount" -}}
+{{- $account := (index (index . 0).Values (index . 1)).serviceAccount }}
+{{- if $account.create }}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ include "headroom.account" . | quote }}
+  namespace: {{ (index . 0).Release.Namespace | quote }}
+  labels: {{- include "headroom.labels" (index . 0) | nindent 4 }}
+  {{- with $account.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+# Pods mount a token of their own where one is needed.
+automountServiceAccountToken: false
+{{- end }}
+{{- end }}
+
+{{/* The fields of every pod, those of hooks and tests too. Call with the root context and the part with the values. */}}
+{{- define "headroom.anyPod" -}}
+{{- $values := index (index . 0).Values (index . 1) -}}
+automountServiceAccountToken: false
+priorityClassName: {{ $values.priorityClassName | quote }}
+{{- with $values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with include "headroom.imagePullSecrets" (index . 0) }}
+{{ . }}
+{{- end }}
+{{- with $values.podSecurityContext }}
+securityContext: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The fields of a part's pods. Call with the root context and the part. */}}
+{{- define "headroom.pod" -}}
+{{- $root := index . 0 }}
+{{- $part := index . 1 }}
+{{- $values := index $root.Values $part -}}
+serviceAccountName: {{ include "headroom.account" . | quote }}
+{{ include "headroom.anyPod" . }}
+{{- with $values.affinity | default (ne $part "agent" | ternary (include "headroom.spread" $part | fromYaml) dict) }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- range . }}
+  {{- $ours := dict "matchLabels" (dict "app.kubernetes.io/name" (printf "headroom-%s" $part)) }}
+  - {{- hasKey . "labelSelector" | ternary . (merge (dict "labelSelector" $ours) .) | toYaml | nindent 4 }}
+  {{- end }}
+{{- end }}
+{{- if $values.hostNetwork }}
+hostNetwork: true
+{{- end }}
+{{- with $values.dnsPolicy | default (and $values.hostNetwork "ClusterFirstWithHostNet") }}
+dnsPolicy: {{ . }}
+{{- end }}
 {{- end }}
 
 {{/*
@@ -72,24 +167,14 @@ mountPath: /var/run/secrets/kubernetes.io/serviceaccount
 readOnly: true
 {{- end }}
 
-{{/* What every pod of Headroom has in common: an unprivileged uid, no privilege. */}}
-{{- define "headroom.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-seccompProfile:
-  type: RuntimeDefault
-{{- end }}
-
-{{/* What every container of Headroom has in common: no capability, no way to gain one, nothing to write on. */}}
+{{/* The securityContext of a container, if any. Call with the values of its part. */}}
 {{- define "headroom.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
+{{- with .securityContext }}
+securityContext: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
-{{/* Two replicas share no node where another one is free. Call with the component's name. */}}
+{{/* Two replicas share no node where another one is free. Call with the part. */}}
 {{- define "headroom.spread" -}}
 podAntiAffinity:
   preferredDuringSchedulingIgnoredDuringExecution:
@@ -98,7 +183,7 @@ podAntiAffinity:
         topologyKey: kubernetes.io/hostname
         labelSelector:
           matchLabels:
-            app.kubernetes.io/name: {{ . }}
+            app.kubernetes.io/name: headroom-{{ . }}
 {{- end }}
 
 {{/* Calls the extender and fails unless it answers 200. Call with the path. */}}
@@ -136,17 +221,9 @@ true
 {{- end }}
 {{- end }}
 
-{{/* Gives the directory in its argument to the agent, unless it has other content. A file system's own folder does not count. */}}
+{{/* Gives the directory in its argument to the agent, unless it has other content. A file system's own folder does not count. Call with the root context. */}}
 {{- define "headroom.ownDataDir" -}}
-import os, sys; d = sys.argv[1]; os.stat(d).st_uid == 65532 or {*os.listdir(d)} - {'lost+found'} and sys.exit(d + ' (agent.dataDir) on this node is not empty and belongs to another user: name another directory, or give this one to uid 65532 by hand') or os.chown(d, 65532, 65532)
-{{- end }}
-
-{{/* Names that values give and that must differ: two that write one object undo each other's work. Call with the root context. */}}
-{{- define "headroom.distinctNames" -}}
-{{- if and (eq .Release.Namespace "kube-system") (has .Values.scheduler.name (list "kube-scheduler" "kube-controller-manager")) }}
-{{- fail (printf "scheduler.name %q is the Lease of the cluster's own component in namespace kube-system: choose another name or namespace" .Values.scheduler.name) }}
-{{- end }}
-{{- if hasPrefix "headroom-dashboard-" .Values.configMap.name }}
-{{- fail (printf "ConfigMap %q is one of this chart's dashboards: choose another name for configMap.name" .Values.configMap.name) }}
-{{- end }}
+{{- $user := dig "podSecurityContext" "runAsUser" 65532 .Values.agent | int }}
+{{- $group := dig "podSecurityContext" "runAsGroup" 65532 .Values.agent | int -}}
+import os, sys; d = sys.argv[1]; os.stat(d).st_uid == {{ $user }} or {*os.listdir(d)} - {'lost+found'} and sys.exit(d + ' (agent.dataDir) on this node is not empty and belongs to another user: name another directory, or give this one to uid {{ $user }} by hand') or os.chown(d, {{ $user }}, {{ $group }})
 {{- end }}

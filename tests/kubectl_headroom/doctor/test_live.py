@@ -20,7 +20,7 @@ import yaml
 from kubectl_headroom.__main__ import main
 from kubectl_headroom.doctor.permissions import Permission
 from kubectl_headroom.doctor.registry import READS
-from tests.charts.rendered import CHART
+from tests.charts.rendered import CHART, REGISTRY
 from tests.manager.stage import METRICS, Manager, Stage, rendered
 from tests.scheduler_plugins.extenders import until
 from tests.support.waiting import eventually
@@ -131,7 +131,7 @@ def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     files, port = tmp_path_factory.mktemp("doctor"), free_port()
     cluster.kubectl("label", "node", *NODES, f"{LABEL}=yes")
     values = [flag for setting in SETTINGS for flag in ("--set-string" if "yes" in setting else "--set", setting)]
-    cluster.helm("install", "headroom", str(CHART), "-n", NAMESPACE, "--create-namespace", *values)
+    cluster.helm("install", "headroom", str(CHART), "-n", NAMESPACE, "--create-namespace", "--set", REGISTRY, *values)
     stage = Stage(cluster, NAMESPACE)
     ward = Ward(stage, Manager(stage.login(files / "login"), files / "log", NAMESPACE))
     eventually(lambda: set(ward.pods("headroom-manager")) == set(NODES), "kwok runs the managers")

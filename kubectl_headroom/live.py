@@ -10,7 +10,7 @@ from typing import Any, Final
 from crds.node_metric import GROUP, PLURAL, VERSION
 from headroom import kube
 from kubectl_headroom import progress
-from kubectl_headroom.errors import UNAVAILABLE, CommandError
+from kubectl_headroom.errors import FAILED, UNAVAILABLE, CommandError
 
 Json = dict[str, Any]
 Clock = Callable[[], float]  # the present time [unix s]
@@ -59,7 +59,7 @@ async def cluster(login: Login) -> AsyncIterator[kube.ApiServer]:
     except (kube.LoginError, kube.ApiUnavailable) as error:
         raise CommandError(str(error), UNAVAILABLE) from error
     except kube.ApiError as error:
-        raise CommandError(_refused(error)) from error
+        raise CommandError(_refused(error), UNAVAILABLE if error.status == _UNAUTHORIZED else FAILED) from error
     finally:
         bars.close()
 

@@ -80,6 +80,27 @@ def login(*, root: bool = False) -> Parser:
         default=default,
         help="act as a member of this group; can be repeated",
     )
+    parser.add_argument("--cluster", metavar="NAME", default=default, help="cluster of the kubeconfig")
+    parser.add_argument("--user", metavar="NAME", default=default, help="user of the kubeconfig")
+    parser.add_argument(
+        *("-s", "--server"), metavar="URL", default=default, help="address of the API server, such as https://host:6443"
+    )
+    parser.add_argument("--token", default=default, help="bearer token for the API server")
+    parser.add_argument(
+        "--insecure-skip-tls-verify",
+        dest="insecure",
+        action="store_true",
+        default=default,
+        help="do not verify the API server's certificate, so that the connection is not secure",
+    )
+    parser.add_argument(
+        *("-v", "--v"),
+        dest="verbosity",
+        metavar="LEVEL",
+        type=int,
+        default=default,
+        help="log level; from 6 each request with its status and time, on standard error",
+    )
     parser.add_argument(
         "--request-timeout",
         metavar="TIME",

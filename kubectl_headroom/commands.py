@@ -49,6 +49,14 @@ def _login(options: argparse.Namespace) -> live.Login:
         user=options.acts_as,
         groups=tuple(options.acts_as_groups or ()),
         timeout_seconds=live.TIMEOUT_SECONDS if timeout is None else timeout,
+        overrides=kube.Overrides(
+            server=options.server or "",
+            cluster=options.cluster or "",
+            user=options.user or "",
+            token=options.token or "",
+            insecure=bool(options.insecure),
+        ),
+        verbosity=options.verbosity or 0,
     )
 
 

@@ -111,7 +111,7 @@ class Overview(NamedTuple):
     cold: int  # Pods counted at their request
     attention: Sequence[Row]  # Nodes with a problem or a pending change
     wasteful: Sequence[Row]  # Nodes with the most waste
-    waste: tuple[float, float]  # sums over nodes with a prediction, of CPU and memory [cores, GiB]
+    waste: tuple[float | None, float | None]  # sums over nodes with a prediction, of CPU and memory [cores, GiB]
 
     def number(self, series: Series, resource: str) -> float | None:
         """A sum; None where it is not known. [cores, GiB]"""
@@ -124,8 +124,9 @@ def overview(recorder: Recorder) -> Overview:
     total = [None if math.isnan(number) else number for number in sums(rows).tolist()]
     states = Counter(row.state for row in rows)
     urgent = [row for row in rows if row.state in DEGRADED | WAITING]
-    wastes = {row.name: (waste(row, "cpu") or 0.0, waste(row, "memory") or 0.0) for row in rows}
-    wasteful = sorted((row for row in rows if any(wastes[row.name])), key=lambda row: wastes[row.name], reverse=True)
+    wastes = {row.name: (waste(row, "cpu"), waste(row, "memory")) for row in rows}
+    wasteful = [row for row in rows if any(wastes[row.name])]
+    wasteful.sort(key=lambda row: [amount or 0.0 for amount in wastes[row.name]], reverse=True)
     return Overview(
         nodes=len(rows),
         reporting=sum(row.number(Series.USAGE, "cpu") is not None for row in rows),
@@ -136,8 +137,14 @@ def overview(recorder: Recorder) -> Overview:
         cold=sum(row.cold or 0 for row in rows),
         attention=sorted(urgent, key=lambda row: (_URGENCY[row.state], row.name))[:_MOST_LISTED],
         wasteful=wasteful[:_MOST_LISTED],
-        waste=(sum(cpu for cpu, _ in wastes.values()), sum(memory for _, memory in wastes.values())),
+        waste=(_sum(cpu for cpu, _ in wastes.values()), _sum(memory for _, memory in wastes.values())),
     )
+
+
+def _sum(amounts: Iterable[float | None]) -> float | None:
+    """Return the sum of the known amounts; None where none is known."""
+    parts = [amount for amount in amounts if amount is not None]
+    return sum(parts) if parts else None
 
 
 def row_as_json(row: Row, now: float) -> Json:

@@ -49,6 +49,7 @@ def test_waste_is_unknown_without_a_prediction() -> None:
     world.put(node("cold"), metric("cold", ready=False), pod("p", {"cpu": "9"}, on="cold"))
     world.sample()
     assert waste(world.recorder.rows["cold"], "cpu") is None
+    assert overview(world.recorder).waste == (None, None)
 
 
 @pytest.mark.parametrize(

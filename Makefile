@@ -43,8 +43,20 @@ packages: $(STAMP)
 prepare: packages ## Build the dev cluster's binaries and images (once; then from the cache)
 	@$(PY) -m tools.devcluster prepare --node
 
+.PHONY: try
+try: $(STAMP) ## Measure this machine, explain the amounts that it would publish, and evaluate recorded load (two minutes; no cluster, no root)
+	@echo "1. This machine: measured for ten seconds, and each term of the amounts that a cluster would publish for it"
+	@$(VENV)/bin/headroom-agent --standalone --once -o yaml --log-level warning | $(VENV)/bin/kubectl-headroom explain node -f -
+	@echo; echo "2. A recorded month of 489 machines: how much of the limits could be published, at which risk"
+	@$(VENV)/bin/kubectl-headroom backtest --trace tools/bench/data/bitbrains-rnd-2013-08 --seed 0 --policies target:0.5,1.5,3 --horizon 24h
+	@if [ -t 1 ]; then echo; echo "3. This machine, until Ctrl-C"; $(VENV)/bin/headroom-agent --standalone; fi
+
+.PHONY: prepare-demo
+prepare-demo: packages
+	@$(PY) -m tools.devcluster prepare --node --demo
+
 .PHONY: demo
-demo: prepare ## Show the whole loop on a real Kubernetes node (DEMO=once: check each step, then end)
+demo: prepare-demo ## Show the whole loop on a real Kubernetes node (DEMO=once: check each step, then end)
 	@$(PY) -m tools.demo $(if $(filter once,$(DEMO)),--once)
 
 .PHONY: test
@@ -141,19 +153,23 @@ docs: $(STAMP) ## Write the tables of docs/configuration.md from the types of th
 	@$(PY) -m tests.docs.configuration
 
 KREW_ARGS ?=
+RELEASE_ARGS ?=
 .PHONY: krew
 krew: $(STAMP) ## Build the kubectl plugin's archive for krew into dist/krew (KREW_ARGS: --platform, --python)
 	@$(PY) -m tools.release.krew $(KREW_ARGS)
 
+.PHONY: release
+release: packages ## Build a release into dist/release: images, chart, kubectl headroom, SBOM, checksums (RELEASE_ARGS: --arch, --platform, --python)
+	@$(PY) -m tools.release $(RELEASE_ARGS)
+
 .PHONY: lock
 lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.toml
 	@for set in dev agent manager; do \
-	  extras="--extra $$set"; [ $$set = manager ] && extras="--extra manager --extra scheduler"; \
 	  $(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes \
-	    --custom-compile-command 'make lock' $$extras pyproject.toml -o requirements/$$set.txt; \
+	    --custom-compile-command 'make lock' --extra $$set pyproject.toml -o requirements/$$set.txt; \
 	done
 	@$(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes \
-	  --custom-compile-command 'make lock' --extra scheduler -c requirements/manager.txt pyproject.toml -o requirements/cli.txt
+	  --custom-compile-command 'make lock' -c requirements/manager.txt pyproject.toml -o requirements/cli.txt
 	@sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(VENV)/bin/uv pip compile --quiet --upgrade \
 	  --python-version 3.11 --universal --generate-hashes --custom-compile-command 'make lock' - -o requirements/build.txt
 

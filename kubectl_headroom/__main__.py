@@ -32,9 +32,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = (word.partition("=")[0] for word in words if word.startswith("-"))
         if sentence := next(filter(None, (removed("command", option) for option in options)), None):
             raise CommandError(sentence, USAGE)  # noqa: TRY301 - as a wrong argument
-        options = arguments.parser().parse_args(joined(words))
-        code = _run(options)
-        sys.stdout.flush()
+        try:
+            code = _run(arguments.parser().parse_args(joined(_as_flag(words))))
+        finally:  # after --help, too
+            sys.stdout.flush()
     except CommandError as error:
         output.line(f"kubectl headroom: {error}", sys.stderr)
         return error.exit_code
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader, such as `head`, has seen enough.
         _close_stdout()
-        return FAILED
+        return 0
     except OSError as error:
         if error.errno not in _FULL:
             raise
@@ -51,6 +52,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"kubectl headroom: the answer cannot be written: {error.strerror}.", file=sys.stderr)
         return FAILED
     return code
+
+
+def _as_flag(words: list[str]) -> list[str]:
+    """Return `help top` as `top --help`."""
+    return [*words[1:], "--help"] if words[:1] == ["help"] else words
 
 
 def _open_streams() -> None:
@@ -96,7 +102,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _print_version(form: str) -> None:
-    version = metadata.version("headroom")
+    version = metadata.version("kube-headroom")
     if not output.is_for_people(form):
         output.show({"version": version, "python": platform.python_version()}, form)
         return

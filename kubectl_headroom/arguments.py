@@ -1,6 +1,7 @@
 """The command line: what can be typed, with help."""
 
 import argparse
+from importlib import metadata
 from typing import Final, TypeAlias
 
 from kubectl_headroom import parsers
@@ -24,7 +25,8 @@ def parser() -> Parser:
         description="Shows the real usage of nodes and pods, their Mid resources, and the reasons.",
         epilog=_EPILOG,
     )
-    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    root.add_argument("--version", action="version", version=f"%(prog)s {metadata.version('headroom')}")
+    commands = root.add_subparsers(dest="command", metavar="COMMAND")
     _add_top(commands, [login, output, parsers.watch()])
     _add_explain(commands, [login, output, parsers.watch()])
     _add_config(commands, login, output)
@@ -34,6 +36,9 @@ def parser() -> Parser:
     _add_backtest(commands, [output])
     _add_doctor(commands, [login, output])
     commands.add_parser("version", help="print the version of this command", parents=[output])
+    about = "help about a command"
+    help_ = commands.add_parser("help", help=about, description=f"{about.capitalize()}.")
+    help_.add_argument("words", nargs="*", metavar="COMMAND", help="such as top or config check")
     return root
 
 
@@ -167,7 +172,7 @@ def _add_explain(commands: _Commands, parents: list[Parser]) -> None:
 def _add_config(commands: _Commands, login: Parser, output: Parser) -> None:
     about = "check a colocation config, or preview its changes"
     config = commands.add_parser("config", help=about, description=f"{about.capitalize()}.")
-    actions = config.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = config.add_subparsers(dest="action", metavar="ACTION")
     about = "every error and warning, as the admission webhook and the manager report them; needs no cluster"
     check = actions.add_parser("check", help=about, description=f"{about.capitalize()}.", parents=[output])
     about = "which nodes of the cluster would change, and how their strategy differs"

@@ -49,6 +49,14 @@ def _login(options: argparse.Namespace) -> live.Login:
         user=options.acts_as,
         groups=tuple(options.acts_as_groups or ()),
         timeout_seconds=live.TIMEOUT_SECONDS if timeout is None else timeout,
+        overrides=kube.Overrides(
+            server=options.server or "",
+            cluster=options.cluster or "",
+            user=options.user or "",
+            token=options.token or "",
+            insecure=bool(options.insecure),
+        ),
+        verbosity=options.verbosity or 0,
     )
 
 
@@ -85,17 +93,14 @@ def _explain_by_plugins(options: argparse.Namespace) -> Ask:
         raise CommandError(
             f"--set and --config try what a node would publish, not a {options.what}: explain node.", USAGE
         )
-    try:
-        from kubectl_headroom.pod import command as pod  # noqa: PLC0415 - imported late, for the plugins' cost
-        from kubectl_headroom.quota import account_command as account  # noqa: PLC0415
+    from kubectl_headroom.pod import command as pod  # noqa: PLC0415 - imported late, for the plugins' cost
+    from kubectl_headroom.quota import account_command as account  # noqa: PLC0415
 
-        place = _place(options)
-    except ModuleNotFoundError as error:
-        raise CommandError(_missing(error)) from error
+    place = _place(options)
     target = {"namespace": options.namespace, "name": options.name, "output": options.output}
     if options.what == "quota":
-        return partial(_with_libraries, ask=partial(account.quota, place=place, **target))
-    return partial(_with_libraries, ask=partial(pod.pod, place=place, config_name=options.config_name, **target))
+        return partial(account.quota, place=place, **target)
+    return partial(pod.pod, place=place, config_name=options.config_name, **target)
 
 
 def _place(options: argparse.Namespace) -> "Place":
@@ -132,12 +137,9 @@ def _doctor(options: argparse.Namespace) -> Ask:
 
 def _simulate(options: argparse.Namespace) -> Ask:
     # Imported late: only simulations pay for the plugins and their libraries.
-    try:
-        from kubectl_headroom.simulate import command, pod_file, profile  # noqa: PLC0415
+    from kubectl_headroom.simulate import command, pod_file, profile  # noqa: PLC0415
 
-        chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
-    except ModuleNotFoundError as error:
-        raise CommandError(_missing(error)) from error
+    chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
     file = pod_file.load(options.source) if pod_file.is_file(options.source) else None
     if file is None:
         try:
@@ -157,34 +159,16 @@ def _simulate(options: argparse.Namespace) -> Ask:
         limit=options.limit,
         output=options.output,
     )
-    return partial(_with_libraries, ask=partial(command.pod, request=request))
+    return partial(command.pod, request=request)
 
 
 def _quota(options: argparse.Namespace) -> Ask:
-    try:
-        from kubectl_headroom.quota import command  # noqa: PLC0415
+    from kubectl_headroom.quota import command  # noqa: PLC0415
 
-        place = _place(options)
-    except ModuleNotFoundError as error:
-        raise CommandError(_missing(error)) from error
-    ask: Ask
+    place = _place(options)
     if options.what == "verify":
-        ask = partial(command.verify, place=place, output=options.output)
-    else:
-        ask = partial(command.quotas, place=place, namespace=options.namespace, output=options.output)
-    return partial(_with_libraries, ask=ask)
-
-
-async def _with_libraries(api: kube.ApiServer, ask: Ask) -> int | None:
-    """Run a request; report a missing library that the cluster's profile needs."""
-    try:
-        return await ask(api)
-    except ModuleNotFoundError as error:
-        raise CommandError(_missing(error)) from error
-
-
-def _missing(error: ModuleNotFoundError) -> str:
-    return f"The scheduler's plugins need {error.name}, which is not installed here: pip install 'headroom[scheduler]'."
+        return partial(command.verify, place=place, output=options.output)
+    return partial(command.quotas, place=place, namespace=options.namespace, output=options.output)
 
 
 COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Ask]]] = {

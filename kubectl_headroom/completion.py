@@ -20,6 +20,7 @@ def complete(words: Sequence[str]) -> list[str]:
     """
     parser, places, awaiting = arguments.parser(), 0, None
     *before, current = words or [""]
+    before = before[1:] if before[:1] == ["help"] else before
     for word in before:
         actions = parser._option_string_actions  # noqa: SLF001 - argparse has no other way to list them
         positionals = parser._get_positional_actions()  # noqa: SLF001 - as above

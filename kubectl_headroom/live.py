@@ -2,15 +2,20 @@
 
 import asyncio
 import difflib
+import sys
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, Final
+
+import aiohttp
 
 from crds.node_metric import GROUP, PLURAL, VERSION
 from headroom import kube
-from kubectl_headroom import progress
-from kubectl_headroom.errors import UNAVAILABLE, CommandError
+from kubectl_headroom import output, progress
+from kubectl_headroom.errors import FAILED, UNAVAILABLE, CommandError
 
 Json = dict[str, Any]
 Clock = Callable[[], float]  # the present time [unix s]
@@ -19,6 +24,7 @@ NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"  # path of the NodeMet
 
 TIMEOUT_SECONDS: Final = 30.0  # how long one request may take, by default of `--request-timeout` [s]
 
+_LOGS_REQUESTS: Final = 6  # the level from which requests are logged, as for kubectl
 _FORBIDDEN: Final = 403
 _UNAUTHORIZED: Final = 401
 
@@ -32,6 +38,8 @@ class Login:
     user: str | None = None  # the user to impersonate; None: the login's
     groups: tuple[str, ...] = ()  # groups that this user is in
     timeout_seconds: float = TIMEOUT_SECONDS  # how long one request may take [s]
+    overrides: kube.Overrides = field(default_factory=kube.Overrides)  # the parts of the kubeconfig that flags replace
+    verbosity: int = 0  # the level of `-v`
 
 
 async def server_time(api: kube.ApiServer) -> Clock:
@@ -50,18 +58,42 @@ async def cluster(login: Login) -> AsyncIterator[kube.ApiServer]:
     """
     bars = progress.Bars()
     try:
-        connection = kube.connect(kubeconfig=login.kubeconfig, context=login.context)
+        connection = kube.connect(login.kubeconfig, login.context, login.overrides)
         session = kube.ApiServer(connection, "kubectl-headroom", login.timeout_seconds)
         session.acts_as = kube.acts_as(login.user, login.groups)
         session.on_page = bars.page
+        session.traces = [_request_log()] if login.verbosity >= _LOGS_REQUESTS else []
         async with session as api:
             yield api
     except (kube.LoginError, kube.ApiUnavailable) as error:
         raise CommandError(str(error), UNAVAILABLE) from error
     except kube.ApiError as error:
-        raise CommandError(_refused(error)) from error
+        raise CommandError(_refused(error), UNAVAILABLE if error.status == _UNAUTHORIZED else FAILED) from error
     finally:
         bars.close()
+
+
+def _request_log() -> aiohttp.TraceConfig:
+    """Print each request on standard error, with its status and time."""
+
+    async def start(_: object, request: SimpleNamespace, __: object) -> None:
+        request.began = time.monotonic()
+
+    async def end(
+        _: object, request: SimpleNamespace, given: aiohttp.TraceRequestEndParams | aiohttp.TraceRequestExceptionParams
+    ) -> None:
+        milliseconds = round(1000 * (time.monotonic() - request.began))
+        if isinstance(given, aiohttp.TraceRequestEndParams):
+            status = f"{given.response.status} {given.response.reason}"
+        else:
+            status = str(given.exception)
+        output.line(f"{given.method} {given.url} {status} in {milliseconds} milliseconds", sys.stderr)
+
+    log = aiohttp.TraceConfig()
+    log.on_request_start.append(start)
+    log.on_request_end.append(end)
+    log.on_request_exception.append(end)
+    return log
 
 
 def namespace_of(api: kube.ApiServer, given: str | None) -> str:

@@ -46,6 +46,15 @@ def show(data: Any, output: str) -> None:  # noqa: ANN401 - anything that JSON c
     print(document(data, output))
 
 
+def nothing(namespace: str | None = None) -> None:
+    """Report an empty result on standard error, as kubectl does.
+
+    Args:
+        namespace: the only namespace of the result; `None`: all.
+    """
+    line(f"No resources found{f' in {namespace} namespace.' if namespace else ''}", sys.stderr)
+
+
 def line(text: object = "", to: TextIO | None = None) -> None:
     """Print a line for people; escape text that would break the line or control the terminal.
 

@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from crds.duration import DurationError, parse_duration
 from headroom.runtime.removed import removed
@@ -14,6 +14,7 @@ NAMESPACE: Final = "headroom-system"  # namespace of Headroom, by convention
 CONFIG_NAME: Final = "slo-controller-config"  # name of the colocation ConfigMap
 
 _INVALID_CHOICE: Final = re.compile(r"argument (\S+): invalid choice: '([^']*)'")  # as argparse words it
+_COMMANDS: Final = ("COMMAND", "ACTION")  # the places of commands in argparse's messages
 _MOST_DIGITS: Final = 9
 _NOT_IN_NAMES: Final = frozenset("/%?# ")
 _SHORTEST_INTERVAL_SECONDS: Final = 1.0
@@ -21,7 +22,22 @@ _LONGEST_SECONDS: Final = 86_400.0
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports errors in one line."""
+    """A parser that reports errors in one line, with the command that shows the help."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - as the base class takes them
+        super().__init__(allow_abbrev=False, **settings)
+
+    def parse_known_args(self, *args: Any, **named: Any) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override]  # noqa: ANN401 - as above
+        """Parse all words; a command without its subcommand prints its help and exits with code 0."""
+        options, rest = super().parse_known_args(*args, **named)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction) and getattr(options, action.dest) is None and not rest:  # noqa: SLF001 - its only name
+                self.print_help()
+                self.exit()
+        if rest:
+            flags = [word for word in rest if word.startswith("-")]
+            self.error(f"unknown flag: {flags[0]}" if flags else f"unexpected argument: {rest[0]}")
+        return options, rest
 
     def error(self, message: str) -> NoReturn:
         """Exit with code 2, after one line with the fault and the help command.
@@ -34,7 +50,9 @@ class Parser(argparse.ArgumentParser):
             option = [argument.partition("/")[0]] if argument.startswith("-") else []
             if sentence := removed("command", " ".join([*self.prog.split()[2:], *option, word])):
                 raise CommandError(sentence, USAGE)
-        self.exit(USAGE, f"kubectl headroom: {printable(message)}; see {self.prog} --help\n")
+            if argument in _COMMANDS:
+                message = f"unknown command: {word}"
+        self.exit(USAGE, f"kubectl headroom: {printable(message)}. See '{self.prog} --help'.\n")
 
 
 def login(*, root: bool = False) -> Parser:
@@ -61,6 +79,27 @@ def login(*, root: bool = False) -> Parser:
         action="append",
         default=default,
         help="act as a member of this group; can be repeated",
+    )
+    parser.add_argument("--cluster", metavar="NAME", default=default, help="cluster of the kubeconfig")
+    parser.add_argument("--user", metavar="NAME", default=default, help="user of the kubeconfig")
+    parser.add_argument(
+        *("-s", "--server"), metavar="URL", default=default, help="address of the API server, such as https://host:6443"
+    )
+    parser.add_argument("--token", default=default, help="bearer token for the API server")
+    parser.add_argument(
+        "--insecure-skip-tls-verify",
+        dest="insecure",
+        action="store_true",
+        default=default,
+        help="do not verify the API server's certificate, so that the connection is not secure",
+    )
+    parser.add_argument(
+        *("-v", "--v"),
+        dest="verbosity",
+        metavar="LEVEL",
+        type=int,
+        default=default,
+        help="log level; from 6 each request with its status and time, on standard error",
     )
     parser.add_argument(
         "--request-timeout",

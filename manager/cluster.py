@@ -47,7 +47,7 @@ class ClusterState:
     """Nodes, NodeMetrics and pods."""
 
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Node name -> reduced Node: name, uid, labels, some annotations, capacity and allocatable."""
+    """Node name -> reduced Node: name, uid, labels, some annotations, capacity, allocatable, and `ready`."""
     node_metrics: dict[str, CachedNodeMetric] = field(default_factory=dict)
     pods_synced: bool = False
     label_changes: int = 0
@@ -211,7 +211,14 @@ def _reduced_node(node: Json) -> dict[str, Any]:
             },
         },
         "status": {which: _reduced_resources(get_path(node, "status", which)) for which in ("capacity", "allocatable")},
+        "ready": _is_ready(node),
     }
+
+
+def _is_ready(node: Json) -> bool:
+    """Return whether a Node is Ready; one without the condition counts as Ready."""
+    conditions = get_objects(node, "status", "conditions")
+    return all(condition.get("status") == "True" for condition in conditions if condition.get("type") == "Ready")
 
 
 def _reduced_resources(amounts: object) -> dict[str, Any]:

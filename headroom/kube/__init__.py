@@ -2,7 +2,7 @@
 
 from headroom.kube import events, paths
 from headroom.kube.api import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiServer
-from headroom.kube.connection import Connection, acts_as
+from headroom.kube.connection import Connection, Overrides, acts_as
 from headroom.kube.decoding import Decode
 from headroom.kube.errors import ApiError, ApiUnavailable, LoginError, optional
 from headroom.kube.login import connect
@@ -21,6 +21,7 @@ __all__ = [
     "Connection",
     "Decode",
     "LoginError",
+    "Overrides",
     "Relisted",
     "WatchHealth",
     "WatchTiming",

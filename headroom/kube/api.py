@@ -86,6 +86,7 @@ class ApiServer:
         self.on_page: Callable[[str, int, int | None], None] | None = None
         """Callback for each page of a list: its path, objects so far, and their total (None: not known;
         the same as so far: this was the last page)."""
+        self.traces: list[aiohttp.TraceConfig] = []  # callbacks for each request, set before the session begins
         self.acts_as: ActsAs = ()
         """The user to impersonate: see `headroom.kube.connection.acts_as`."""
         self._session: aiohttp.ClientSession | None = None
@@ -119,7 +120,8 @@ class ApiServer:
     async def __aenter__(self) -> Self:
         headers = {"User-Agent": self._user_agent, "Accept": "application/json"}
         # A watch that is cancelled closes TLS gracefully, and waits for the server: no longer than the session lasts.
-        self._session = aiohttp.ClientSession(headers=headers, connector=connector(self.connection.proxy_in_use))
+        link = connector(self.connection.proxy_in_use)
+        self._session = aiohttp.ClientSession(headers=headers, connector=link, trace_configs=self.traces)
         return self
 
     async def __aexit__(

@@ -47,6 +47,29 @@ class Connection:
         return self.proxy or proxy_for(self.server)
 
 
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """The parts of a login that flags replace, as those of kubectl do."""
+
+    server: str = ""  # URL of the API server; empty: that of the cluster
+    cluster: str = ""  # the cluster of the kubeconfig; empty: that of the context
+    user: str = ""  # the user of the kubeconfig; empty: that of the context
+    token: str = ""  # bearer token; empty: the login of the user
+    insecure: bool = False  # whether the server's certificate is not verified
+
+    @property
+    def authorization(self) -> str | None:
+        """The Authorization header of the token; None without one.
+
+        Raises:
+            LoginError: no header can hold the token.
+        """
+        header = bearer(self.token)
+        if self.token and header is None:
+            raise LoginError("The token of --token must be one line of plain characters.")
+        return header
+
+
 def acts_as(
     user: str | None, groups: Sequence[str] = (), uid: str = "", extra: Mapping[str, Sequence[str]] | None = None
 ) -> ActsAs:

@@ -22,7 +22,7 @@ def check_proxy(proxy: str | None) -> None:
     if is_socks(proxy) and find_spec(_LIBRARY) is None:
         raise LoginError(
             f"The proxy {without_login(proxy)} needs the package aiohttp-socks, which is not installed here: "
-            "pip install 'headroom[socks]', or name an http proxy. Our images leave it out."
+            "our images leave it out. Name an http proxy."
         )
 
 

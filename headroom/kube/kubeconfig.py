@@ -8,14 +8,14 @@ import os
 import ssl
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import yaml
 
-from headroom.kube.connection import ActsAs, Connection, TokenFile, acts_as, bearer, tls_context
+from headroom.kube.connection import ActsAs, Connection, Overrides, TokenFile, acts_as, bearer, tls_context
 from headroom.kube.connector import is_socks, without_login
 from headroom.kube.errors import LoginError
 
@@ -56,26 +56,29 @@ class _Entry:
             raise LoginError(f"{self.described}: {name} cannot be read: {error}") from None
 
 
-def from_kubeconfig(paths: str, context: str | None) -> Connection:
+def from_kubeconfig(paths: str, context: str | None, overrides: Overrides | None = None) -> Connection:
     """Log in with a kubeconfig.
 
     Args:
         paths: one file, or several joined by the path separator; the first that names something wins.
         context: the context to use, or None for the current one.
+        overrides: the parts of the login that flags replace.
 
     Raises:
         LoginError: a file, context or credential is unusable.
     """
-    documents = list(_documents(paths))
+    flags, documents = overrides or Overrides(), list(_documents(paths))
     name = context or next((doc["current-context"] for _, doc in documents if doc.get("current-context")), None)
-    if not name:
+    if not name and not flags.server:
         raise LoginError(f"{paths}: no current-context is set. Name a context, or `kubectl config use-context NAME`.")
-    chosen = _find(documents, "context", name, paths)
-    if not chosen.text("cluster"):
+    nothing = _Entry({}, Path(), "the command line")
+    chosen = _find(documents, "context", name, paths) if name else nothing
+    cluster_name, user_name = flags.cluster or chosen.text("cluster"), flags.user or chosen.text("user")
+    if not cluster_name and not flags.server:
         raise LoginError(f"{chosen.described}: it names no cluster; give it one of: {_names(documents, 'cluster')}")
-    cluster = _find(documents, "cluster", chosen.text("cluster"), paths)
-    anonymous = _Entry({}, chosen.folder, chosen.described)
-    user = _find(documents, "user", chosen.text("user"), paths) if chosen.text("user") else anonymous
+    cluster = _find(documents, "cluster", cluster_name, paths) if cluster_name else nothing
+    user = _find(documents, "user", user_name, paths) if user_name else replace(chosen, fields={})
+    cluster, user = _overridden(cluster, user, flags)
     server = cluster.text("server") or ""
     if not _is_url(server):
         raise LoginError(f"{cluster.described}: server must be a URL such as https://host:6443, got {server!r}")
@@ -86,19 +89,48 @@ def from_kubeconfig(paths: str, context: str | None) -> Connection:
     if is_socks(proxy) and cluster.text("tls-server-name"):
         raise LoginError(f"{cluster.described}: tls-server-name has no effect with a socks5 proxy-url; remove one.")
     tls = _tls(cluster, user) if server.startswith("https://") else None
-    login = _login(user, paths, name, tls)
+    is_of_context = name and not (flags.cluster or flags.user)
+    login = _login(user, paths if is_of_context else _kubeconfig(cluster, user), name if is_of_context else None, tls)
     return Connection(
         server=server.rstrip("/"),
         tls=tls,
         authorization=login[0],
         forget_authorization=login[1],
-        renewed=lambda: from_kubeconfig(paths, name),
+        renewed=lambda: from_kubeconfig(paths, name, overrides),
         server_hostname=cluster.text("tls-server-name"),
         proxy=proxy,
         namespace=chosen.text("namespace"),
-        origin=f"context {name} of {paths}",
+        origin=f"context {name} of {paths}" if name else "--server",
         acts_as=_acts_as(user),
     )
+
+
+def _overridden(cluster: _Entry, user: _Entry, flags: Overrides) -> tuple[_Entry, _Entry]:
+    """Return the cluster and the user with the flags in their fields."""
+    fields = dict(cluster.fields)
+    if flags.server:
+        fields["server"] = flags.server
+        fields.pop("tls-server-name", None)  # it is of the other server
+    if flags.insecure:
+        fields["insecure-skip-tls-verify"] = True
+        for name in ("certificate-authority", "certificate-authority-data"):
+            fields.pop(name, None)
+    login = dict(user.fields)
+    if flags.authorization is not None:
+        for name in ("tokenFile", "username", "password", *_LEFT_TO_KUBERNETES):
+            login.pop(name, None)
+        login["token"] = flags.token
+    return replace(cluster, fields=fields), replace(user, fields=login)
+
+
+def _kubeconfig(cluster: _Entry, user: _Entry) -> Mapping[str, Any]:
+    """Return a kubeconfig of a cluster and a user that no context has together."""
+    return {
+        "current-context": "flags",
+        "contexts": [{"name": "flags", "context": {"cluster": "flags", "user": "flags"}}],
+        "clusters": [{"name": "flags", "cluster": dict(cluster.fields)}],
+        "users": [{"name": "flags", "user": dict(user.fields)}],
+    }
 
 
 def _acts_as(user: _Entry) -> ActsAs:
@@ -190,10 +222,12 @@ def _load_client_certificate(tls: ssl.SSLContext, certificate: bytes, key: bytes
             raise LoginError(f"{described}: the client certificate and key do not work: {error}") from None
 
 
-def _login(user: _Entry, paths: str, context: str, tls: ssl.SSLContext | None) -> tuple[Any, Any]:
+def _login(
+    user: _Entry, source: str | Mapping[str, Any], context: str | None, tls: ssl.SSLContext | None
+) -> tuple[Any, Any]:
     """The functions that give and forget the Authorization header."""
     if any(user.fields.get(kind) for kind in _LEFT_TO_KUBERNETES):
-        return _login_by_program(user, paths, context, tls)
+        return _login_by_program(user, source, context, tls)
     token, token_file = user.text("token"), user.text("tokenFile")
     header = bearer(token) if token else None
     if token and header is None:
@@ -212,7 +246,9 @@ def _login(user: _Entry, paths: str, context: str, tls: ssl.SSLContext | None) -
     return (lambda: None), (lambda: None)
 
 
-def _login_by_program(user: _Entry, paths: str, context: str, tls: ssl.SSLContext | None) -> tuple[Any, Any]:
+def _login_by_program(
+    user: _Entry, source: str | Mapping[str, Any], context: str | None, tls: ssl.SSLContext | None
+) -> tuple[Any, Any]:
     """Let the official client run the login program, now and whenever its token expires."""
     try:
         from kubernetes import client, config  # noqa: PLC0415 - see the head of this file
@@ -225,8 +261,8 @@ def _login_by_program(user: _Entry, paths: str, context: str, tls: ssl.SSLContex
     configuration = client.Configuration()
 
     def log_in() -> None:
-        load: Any = config.load_kube_config
-        load(paths, context, client_configuration=configuration, persist_config=False)
+        load: Any = config.load_kube_config if isinstance(source, str) else config.load_kube_config_from_dict
+        load(source, context, client_configuration=configuration, persist_config=False)
 
     try:
         log_in()

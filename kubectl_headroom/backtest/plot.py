@@ -50,7 +50,7 @@ def check(file: Path) -> None:
     if not file.parent.is_dir():
         raise PlotError(f"there is no folder {file.parent}")
     if find_spec("matplotlib") is None:
-        raise PlotError("pictures need matplotlib, which is not installed here: pip install 'headroom[plot]'")
+        raise PlotError("pictures need matplotlib, which is not installed here: pipx inject kube-headroom matplotlib")
 
 
 def draw(results: Sequence[Result], file: Path, title: str = "") -> None:

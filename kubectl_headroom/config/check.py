@@ -30,11 +30,16 @@ def run(source: str, output: str) -> int:
     """
     file = config_file.read(source)
     result = review(file.text, keys=file.keys)
-    if outputs.is_for_people(output):
-        show(file, result)
-    else:
-        outputs.show(as_json(file, result), output)
+    report(file, result, output)
     return FAILED if result.refusals() else 0
+
+
+def report(file: ConfigFile, found: Review, output: str) -> None:
+    """Print the findings in the form of `-o`."""
+    if outputs.is_for_people(output):
+        show(file, found)
+    else:
+        outputs.show(as_json(file, found), output)
 
 
 def show(file: ConfigFile, found: Review) -> None:

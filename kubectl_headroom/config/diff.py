@@ -50,7 +50,7 @@ async def run(api: kube.ApiServer, file: ConfigFile, namespace: str, config_name
     """
     result = review(file.text, keys=file.keys)
     if result.config is None:
-        config_check.show(file, result)
+        config_check.report(file, result, output)
         return FAILED
     config_map, last_good, deployment, (settings, _) = await live.together(
         live.config_map(api, namespace, config_name),

@@ -7,18 +7,13 @@ from typing import Any, Final
 from headroom import kube
 from kubectl_headroom import live, table, tenant
 from kubectl_headroom import output as outputs
-from kubectl_headroom.errors import FAILED, CommandError
+from kubectl_headroom.errors import FAILED
 from kubectl_headroom.quota import own, show
 from kubectl_headroom.quota.checks import Finding, Level, check
 from kubectl_headroom.quota.reading import Place, QuotaSnapshot, read
 from kubectl_headroom.quota.shares import all_shares
 from kubectl_headroom.table import Cell, Column
 
-NONE: Final = (
-    "There is no ElasticQuota{where}: kubectl create one (kind ElasticQuota, apiVersion scheduling.x-k8s.io/v1alpha1) "
-    "to guarantee a namespace a share and to limit it."
-)
-"""When there is nothing to show."""
 PATIENCE_SECONDS: Final = 4.0  # time for the extender to update a quota's status after a change [s]
 _VERIFIED: Final = (Column("LEVEL"), Column("CHECK"), Column("QUOTA"), Column("WHAT"))
 Pause = Callable[[float], Awaitable[None]]
@@ -35,9 +30,6 @@ async def quotas(
         namespace: only the quota of this one; None: all.
         output: table, wide, json or yaml.
         clock: the present time; None: the API server's.
-
-    Raises:
-        CommandError: there is no quota to show.
     """
     try:
         snapshot = await read(api, place, clock)
@@ -51,7 +43,7 @@ async def quotas(
     if not outputs.is_for_people(output):
         outputs.show(show.as_json(snapshot, shown, total), output)
     elif not shown:
-        raise CommandError(NONE.format(where=f" in namespace {namespace}" if namespace else ""))
+        outputs.nothing(namespace)
     else:
         table.write(show.COLUMNS, show.rows(shown, total if len(result) > 1 else []), wide=output == outputs.WIDE)
         _print_notes(snapshot.notes)

@@ -1,20 +1,12 @@
 """`kubectl headroom shadow`: what nodes in shadow mode would have published."""
 
-from typing import Any, Final
+from typing import Any
 
 from crds import shadow_accounts
 from headroom import kube
 from kubectl_headroom import live, table
 from kubectl_headroom import output as outputs
-from kubectl_headroom.errors import CommandError
 from kubectl_headroom.shadow.accounts import COLUMNS, accounts, as_json, cells, total
-
-NO_NODES: Final = (
-    'No node{which} is in shadow mode in namespace {namespace}. Write "enable": true, "mode": "shadow" into '
-    "colocation-config (for some nodes: into an entry of nodeConfigs), and repeat in two minutes; where Headroom "
-    "is elsewhere, name its namespace with -n."
-)
-"""When there is nothing to show."""
 
 
 async def nodes(api: kube.ApiServer, namespace: str, selector: str | None, output: str) -> None:
@@ -25,9 +17,6 @@ async def nodes(api: kube.ApiServer, namespace: str, selector: str | None, outpu
         namespace: where Headroom is: the accounts are in ConfigMaps there.
         selector: label selector of the nodes; `None` for all.
         output: table, wide, json or yaml.
-
-    Raises:
-        CommandError: no node is in shadow mode.
     """
     wanted = {} if selector is None else {"labelSelector": selector}
     (listed, _), *config_maps = await live.together(
@@ -40,7 +29,8 @@ async def nodes(api: kube.ApiServer, namespace: str, selector: str | None, outpu
         outputs.show({"nodes": [as_json(account) for account in result], "total": whole}, output)
         return
     if not result:
-        raise CommandError(NO_NODES.format(which=f" with {selector}" if selector else "", namespace=namespace))
+        outputs.nothing()
+        return
     rows = [*result, *([total(result)] if len(result) > 1 else [])]
     table.write(COLUMNS, [cells(row) for row in rows], wide=output == outputs.WIDE)
 

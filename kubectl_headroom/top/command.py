@@ -65,12 +65,13 @@ async def nodes(
         )
         result, metrics = [one], [metric] if metric else []
     rows = top_nodes.node_rows(result, metrics, bound, api.server_time())
-    if not rows:
-        raise CommandError(f"No node has the labels {labels}." if labels else "The cluster has no nodes.")
     _print_problems(row.report.problem for row in rows)
     rows = _sorted(rows, top_nodes.ORDERS.get(order))
     if not outputs.is_for_people(output):
         outputs.show(top_nodes.as_json(rows), output)
+        return
+    if not rows:
+        outputs.nothing()
         return
     shown = [top_nodes.cells(row) for row in rows]
     shown += [top_nodes.total(rows)] if len(rows) > 1 else []
@@ -99,7 +100,7 @@ async def pods(
         labels: label selector of the pods; None for all.
 
     Raises:
-        CommandError: there is no such node or no such pod, or the cluster does not know NodeMetrics.
+        CommandError: there is no such node, or the cluster does not know NodeMetrics.
     """
     namespace, denied = place.chosen(api), Denied()
     if node is None:
@@ -121,9 +122,7 @@ async def pods(
             outputs.line()
             outputs.line(f"- {denied.note('usage is a dash')}")
     else:
-        where = f"{f' with {labels}' if labels else ''}{f' in namespace {namespace}' if namespace else ''}"
-        more = "; -A shows those of all namespaces" if namespace and not place.namespace else ""
-        raise CommandError(f"No pod runs{where}{f' on node {node}' if node else ''}{more}.")
+        outputs.nothing(namespace)
 
 
 async def _pods(api: kube.ApiServer, namespace: str | None, node: str | None, labels: str | None = None) -> list[Json]:

@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPMethod, HTTPStatus
 from importlib.resources import files
 from typing import Any, Final
@@ -13,9 +14,10 @@ from typing import Any, Final
 from headroom.runtime.http import Pages, Reply, Request
 from manager.context import Context
 from manager.mid.explanation.document import as_json as explanation_as_json
-from manager.web import explanation, overview
-from manager.web.explanation import NodeMetrics
+from manager.web import explanation, overview, pods
+from manager.web.api_reader import ApiReader
 from manager.web.history import RESOURCES, RINGS, Plot, Series
+from manager.web.next_step import next_step
 from manager.web.recorder import Recorder
 
 _LOG: Final = logging.getLogger(__name__)
@@ -52,8 +54,8 @@ class Application:
     was made to point here must not read this one.
     """
 
-    def __init__(self, context: Context, metrics: NodeMetrics, *, local: bool) -> None:
-        self._context, self._metrics, self._local = context, metrics, local
+    def __init__(self, context: Context, reader: ApiReader, *, local: bool) -> None:
+        self._context, self._reader, self._local = context, reader, local
         self._turn, self._present = threading.Lock(), 0
         folder = files("manager.web") / "static"
         self._static = {name: _reply((folder / name).read_bytes(), type_) for name, type_ in _STATIC.items()}
@@ -104,9 +106,12 @@ class Application:
         recorder = context.state_of(Recorder)
         history, rows = recorder.history, recorder.rows
         if path == "overview":
-            return self._json(lambda: overview.as_json(overview.overview(recorder), context))
+            return self._json(lambda: _overview(overview.overview(recorder), context))
         if path == "history":
             return self._json(lambda: _plot(history.plot_of_sums(length, now)))
+        if path == "pending":
+            pending = pods.pending(self._reader, now)
+            return self._json(lambda: pending)
         if path == "nodes":
             return self._json(lambda: _list(overview.select(rows.values(), overview.Query.of(words)), now))
         first, _, rest = path.partition("/")
@@ -119,8 +124,10 @@ class Application:
         context, now, recorder = self._context, self._context.wall(), self._context.state_of(Recorder)
         if what == "history":
             return self._json(lambda: _plot(recorder.history.plot(name, length, now)))
-        if what == "explain" and (explained := explanation.of_node(context, self._metrics, name)):
-            return self._json(lambda: {**explanation_as_json(explained[0]), "problem": explained[1]})
+        if what == "explain" and (explained := explanation.of_node(context, self._reader, name)):
+            found, problem = explained
+            rows = partial(pods.of_node, found.seen.node_metric, context.cluster.pods_on(name))
+            return self._json(lambda: {**explanation_as_json(found), "problem": problem, "pods": rows()})
         row = None if what else recorder.rows.get(name)
         return self._json(lambda: row and overview.row_as_json(row, now))
 
@@ -129,6 +136,11 @@ class Application:
     def _json(self, data: Callable[[], Any]) -> Reply:
         with self._turn:
             return _reply(json.dumps(data()).encode(), _JSON)
+
+
+def _overview(found: overview.Overview, context: Context) -> dict[str, Any]:
+    edit = f"kubectl -n {context.settings.namespace} edit configmap {context.settings.config_name}"
+    return {**overview.as_json(found, context), "next": next_step(found, edit, context.in_force.config)}
 
 
 def _list(found: overview.Selection, now: float) -> dict[str, Any]:

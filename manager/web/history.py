@@ -18,16 +18,16 @@ class Series(IntEnum):
     """The recorded series, each for CPU [cores] and memory [GiB]."""
 
     ALLOCATABLE = 0  # of the Node
-    REQUESTED = 1  # what pods above Mid request
-    PEAK = 2  # predicted peak of Prod pods and system, margin included
-    USED_BY_PROD = 3  # measured: Prod pods and system, as in the prediction
-    USED = 4  # measured: the whole node
-    PUBLISHED = 5  # Mid resources that the Node publishes
-    ALLOCATED = 6  # what bound Mid pods request of them
+    PROD_REQUESTED = 1  # what pods above Mid request
+    PROD_PEAK = 2  # predicted peak of Prod pods and system, margin included
+    PROD_USAGE = 3  # measured: Prod pods and system, as in the prediction
+    USAGE = 4  # measured: the whole node
+    MID = 5  # Mid resources that the Node publishes
+    MID_REQUESTED = 6  # what bound Mid pods request of them
 
     @property
     def json_name(self) -> str:
-        """The name for programs: "usedByProd"."""
+        """The name for programs, as in `kubectl headroom top`: "prodRequested"."""
         first, *others = self.name.lower().split("_")
         return first + "".join(word.title() for word in others)
 
@@ -60,7 +60,7 @@ def at(series: Series, resource: str) -> int:
     return series * len(RESOURCES) + (resource == "memory")
 
 
-_MEASURED: Final = [at(series, resource) for series in (Series.USED_BY_PROD, Series.USED) for resource in RESOURCES]
+_MEASURED: Final = [at(series, resource) for series in (Series.PROD_USAGE, Series.USAGE) for resource in RESOURCES]
 """Where the largest of a step counts; of everything else the last."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, Self
 from manager.context import Context
 from manager.mid.explanation.waste import waste as wasted
 from manager.web.history import RESOURCES, RINGS, Series, at
-from manager.web.recorder import Recorder, Row, sums
+from manager.web.recorder import READY, Recorder, Row, sums
 from manager.web.state import DEGRADED, WAITING, State
 
 PAGE_SIZE: Final = 50  # Nodes on one page
@@ -21,14 +21,12 @@ Json = dict[str, Any]
 
 def waste(row: Row, resource: str) -> float | None:
     """Return the waste of a node, as in `kubectl headroom top nodes`. [cores, GiB]"""
-    requested, peak, published = (
-        row.number(series, resource) for series in (Series.REQUESTED, Series.PEAK, Series.PUBLISHED)
-    )
-    return wasted(requested, peak, published)
+    peak = row.number(Series.PROD_PEAK, resource) if row.prediction == READY else None
+    return wasted(row.number(Series.PROD_REQUESTED, resource), peak, row.number(Series.MID, resource))
 
 
 def _share(row: Row, resource: str) -> float | None:
-    part, whole = row.number(Series.USED, resource), row.number(Series.ALLOCATABLE, resource)
+    part, whole = row.number(Series.USAGE, resource), row.number(Series.ALLOCATABLE, resource)
     return None if part is None or not whole else part / whole
 
 
@@ -37,10 +35,8 @@ _ORDERS: Final[Mapping[str, Callable[[Row], Any]]] = {
     "state": lambda row: _URGENCY[row.state],
     "cpu": lambda row: _share(row, "cpu"),
     "memory": lambda row: _share(row, "memory"),
-    "mid-cpu": lambda row: row.number(Series.PUBLISHED, "cpu"),
-    "mid-memory": lambda row: row.number(Series.PUBLISHED, "memory"),
-    "waste-cpu": lambda row: waste(row, "cpu"),
-    "waste-memory": lambda row: waste(row, "memory"),
+    "mid": lambda row: row.number(Series.MID, "cpu"),
+    "waste": lambda row: waste(row, "cpu"),
     "report": lambda row: row.age,
 }
 ORDERS: Final = tuple(_ORDERS)  # by what lists can be put in order
@@ -64,7 +60,7 @@ class Query(NamedTuple):
         values = {name: text[:_LONGEST_TEXT] for name, text in words.items()}
         choices: dict[str, Collection[str]] = {
             "state": set(State),
-            "prediction": {"ready", "not ready"},
+            "prediction": {READY, "not ready"},
             "sort": ORDERS,
             "range": RINGS,
         }
@@ -91,7 +87,7 @@ def select(rows: Iterable[Row], query: Query) -> Selection:
         for row in list(rows)  # at once: the event loop may add and remove nodes meanwhile
         if text in row.name
         and query.state in ("", row.state)
-        and (not query.prediction or (row.prediction == "ready") == (query.prediction == "ready"))
+        and (not query.prediction or (row.prediction == READY) == (query.prediction == READY))
     ]
     key = _ORDERS[query.sort]
     measured = [row for row in sorted(result, key=lambda row: row.name) if key(row) is not None]
@@ -114,7 +110,8 @@ class Overview(NamedTuple):
     warm: int  # Pods predicted from history
     cold: int  # Pods counted at their request
     attention: Sequence[Row]  # Nodes with a problem or a pending change
-    wasteful: Sequence[Row]  # Nodes with the most CPU wasted
+    wasteful: Sequence[Row]  # Nodes with the most waste
+    waste: tuple[float | None, float | None]  # sums over nodes with a prediction, of CPU and memory [cores, GiB]
 
     def number(self, series: Series, resource: str) -> float | None:
         """A sum; None where it is not known. [cores, GiB]"""
@@ -127,18 +124,27 @@ def overview(recorder: Recorder) -> Overview:
     total = [None if math.isnan(number) else number for number in sums(rows).tolist()]
     states = Counter(row.state for row in rows)
     urgent = [row for row in rows if row.state in DEGRADED | WAITING]
-    wasted = sorted(((waste(row, "cpu") or 0.0, row) for row in rows), key=lambda each: -each[0])
+    wastes = {row.name: (waste(row, "cpu"), waste(row, "memory")) for row in rows}
+    wasteful = [row for row in rows if any(wastes[row.name])]
+    wasteful.sort(key=lambda row: [amount or 0.0 for amount in wastes[row.name]], reverse=True)
     return Overview(
         nodes=len(rows),
-        reporting=sum(row.number(Series.USED, "cpu") is not None for row in rows),
+        reporting=sum(row.number(Series.USAGE, "cpu") is not None for row in rows),
         numbers={(series, resource): total[at(series, resource)] for series in Series for resource in RESOURCES},
         states={state: states[state] for state in State if states[state]},
         predictions=dict(Counter(row.prediction for row in rows if row.prediction)),
         warm=sum(row.warm or 0 for row in rows),
         cold=sum(row.cold or 0 for row in rows),
         attention=sorted(urgent, key=lambda row: (_URGENCY[row.state], row.name))[:_MOST_LISTED],
-        wasteful=[row for amount, row in wasted[:_MOST_LISTED] if amount],
+        wasteful=wasteful[:_MOST_LISTED],
+        waste=(_sum(cpu for cpu, _ in wastes.values()), _sum(memory for _, memory in wastes.values())),
     )
+
+
+def _sum(amounts: Iterable[float | None]) -> float | None:
+    """Return the sum of the known amounts; None where none is known."""
+    parts = [amount for amount in amounts if amount is not None]
+    return sum(parts) if parts else None
 
 
 def row_as_json(row: Row, now: float) -> Json:
@@ -165,12 +171,12 @@ def as_json(found: Overview, context: Context) -> Json:
         "states": {state.value: count for state, count in found.states.items()},
         "predictions": dict(found.predictions),
         "pods": {"warm": found.warm, "cold": found.cold},
-        "sums": _amounts(found.number),
+        "sums": {**_amounts(found.number), "waste": _amount(*found.waste)},
         "attention": [row_as_json(row, now) for row in found.attention],
         "wasteful": [row_as_json(row, now) for row in found.wasteful],
         "leadership": context.progress.leadership(),
         "problem": context.progress.problem or None,
-        "problems": list(_problems(found, context)),
+        "problems": list(_problems(context)),
         "config": {
             "name": f"{context.settings.namespace}/{context.settings.config_name}",
             "present": state.present,
@@ -180,9 +186,9 @@ def as_json(found: Overview, context: Context) -> Json:
     }
 
 
-def _problems(found: Overview, context: Context) -> Iterator[Json]:
-    """Yield faults of the manager itself, of its configuration, and gaps of a new installation."""
-    progress, state, settings = context.progress, context.in_force, context.settings
+def _problems(context: Context) -> Iterator[Json]:
+    """Yield faults of the manager itself and of its configuration."""
+    progress, state = context.progress, context.in_force
     missing = [problem for check in progress.health().ready.values() if (problem := check())]
     if progress.problem:
         yield {"kind": "error", "text": f"The manager is blocked: {progress.problem}"}
@@ -193,12 +199,6 @@ def _problems(found: Overview, context: Context) -> Iterator[Json]:
         yield {"kind": "error", "text": text}
     if state.entry_errors:
         yield {"kind": "warning", "text": f"An entry of nodeConfigs is disabled: {state.entry_errors[0]}"}
-    if found.states.get(State.OFF) and not found.states.get(State.PUBLISHING):
-        edit = f"kubectl -n {settings.namespace} edit configmap {settings.config_name}"
-        text = (
-            "Colocation is disabled, so nodes are measured and predicted, and nothing is published. To try it without "
-        )
-        yield {"kind": "note", "text": f'{text}publishing, set "enable": true and "mode": "shadow": {edit}'}
 
 
 def _amounts(number: Callable[[Series, str], float | None]) -> Json:

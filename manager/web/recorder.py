@@ -19,6 +19,7 @@ from manager.web.history import WIDTH, Floats, History, Series, at, nothing
 from manager.web.state import State, assess
 
 PAUSE_SECONDS: Final = 0.25  # between two handfuls of nodes [s]
+READY: Final = "ready"  # the word for a prediction that counts
 HANDFUL: Final = 25  # Nodes that are sampled without a break: one or two milliseconds of the event loop
 _HANDFULS_A_ROUND: Final = 200
 """A round is over within a minute, whatever the size of the cluster, so that no minute of the history is empty."""
@@ -77,12 +78,12 @@ class Recorder:
         if cached is not None and cached.report is not None:
             observed_at = cached.observed_at.shifted(wall - steady)
             age = age_seconds(cached.report.update_time, observed_at.report, wall)
-            word = "ready" if cached.report.prediction_ready else cached.prediction_summary.reason or "not ready"
+            word = READY if cached.report.prediction_ready else cached.prediction_summary.reason or "not ready"
             if age is not None and age <= cached.prediction_summary.silent_after:
                 amounts.update(_of_report(cached.report, cached.prediction_summary.peak))
         excluded = exclusion.excludes(node["metadata"]["labels"])
-        publishes = any(amounts[Series.PUBLISHED][resource] for resource in Resource)
-        state, reason = assess(cached, age, excluded=excluded, publishes=publishes)
+        publishes = any(amounts[Series.MID][resource] for resource in Resource)
+        state, reason = assess(cached, age, excluded=excluded, publishes=publishes, ready=node["ready"])
         warm, cold = (summary.warm, summary.cold) if summary else (None, None)
         point = _point(amounts)
         self.rows[name] = Row(name, uid, wall, state, reason, word, warm, cold, age, point)
@@ -104,7 +105,7 @@ class Recorder:
         published = published_amounts(node)
         result = {
             Series.ALLOCATABLE: Reader().measured(get_path(node, "status", "allocatable"), "allocatable"),
-            Series.PUBLISHED: Measured(*(max(published[resource].amount or 0, 0) for resource in Resource)),
+            Series.MID: Measured(*(max(published[resource].amount or 0, 0) for resource in Resource)),
         }
         self._fixed[name] = (node, result)
         return result
@@ -115,15 +116,15 @@ def _of_pods(pods: Iterable[PodInputs]) -> dict[Series, Measured]:
     requested = total(pod.requests for pod in listed if pod.above_mid)
     allocated = total(pod.mid_requests for pod in listed if pod.holds_mid)
     return {
-        Series.REQUESTED: Measured(requested.cpu, requested.memory),
-        Series.ALLOCATED: Measured(allocated.cpu, allocated.memory),
+        Series.PROD_REQUESTED: Measured(requested.cpu, requested.memory),
+        Series.MID_REQUESTED: Measured(allocated.cpu, allocated.memory),
     }
 
 
 def _of_report(report: NodeReport, peak: Measured) -> dict[Series, Measured]:
     pairs = [(report.prod_usage[resource], report.system_usage[resource]) for resource in Resource]
     both = Measured(*(None if prod is None or system is None else prod + system for prod, system in pairs))
-    return {Series.USED: report.node_usage, Series.USED_BY_PROD: both, Series.PEAK: peak}
+    return {Series.USAGE: report.node_usage, Series.PROD_USAGE: both, Series.PROD_PEAK: peak}
 
 
 def _point(amounts: Mapping[Series, Measured]) -> tuple[float, ...]:

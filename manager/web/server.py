@@ -8,8 +8,8 @@ from typing import Final
 from headroom.kube import ApiServer
 from manager.context import Context
 from manager.http import HttpServer, parse_address
+from manager.web.api_reader import ApiReader
 from manager.web.application import Application
-from manager.web.explanation import NodeMetrics
 from manager.web.recorder import record
 
 FLAG: Final = "--ui-listen"
@@ -25,12 +25,12 @@ class UiServer(HttpServer):
     """
 
     def __init__(self, address: str, context: Context) -> None:
-        self._context, self._metrics = context, NodeMetrics()
-        super().__init__(address, Application(context, self._metrics, local=is_loopback(address)).pages(), FLAG)
+        self._context, self._reader = context, ApiReader()
+        super().__init__(address, Application(context, self._reader, local=is_loopback(address)).pages(), FLAG)
 
     async def keep(self, api: ApiServer) -> None:
-        """Record the nodes' history until cancelled, and read single NodeMetrics by this session."""
-        self._metrics.attach(api, asyncio.get_running_loop())
+        """Record the nodes' history until cancelled, and read from the API server by this session."""
+        self._reader.attach(api, asyncio.get_running_loop())
         while True:
             try:
                 await record(self._context)

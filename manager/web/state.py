@@ -15,6 +15,7 @@ from manager.reconcile.steps.conditions import SHADOW
 class State(StrEnum):
     """The states of a node, the most urgent first."""
 
+    NOT_READY = "NotReady"
     DEFICIT = "deficit"
     SILENT = "no report"
     LATE = "late"
@@ -30,6 +31,7 @@ class State(StrEnum):
 
 
 MEANINGS: Final[Mapping[State, str]] = {
+    State.NOT_READY: "the Node is NotReady: new pods are not placed here; see kubectl describe node",
     State.DEFICIT: "running Mid pods requested more than may be published now",
     State.SILENT: "its agent has never reported: see the agent's pod on this node",
     State.LATE: "reports are missing: see the agent's pod on this node",
@@ -45,17 +47,19 @@ MEANINGS: Final[Mapping[State, str]] = {
 }
 """The meaning of each state, and the way out."""
 
-DEGRADED: Final = frozenset({State.DEFICIT, State.SILENT, State.LATE, State.EXPIRED})
+DEGRADED: Final = frozenset({State.NOT_READY, State.DEFICIT, State.SILENT, State.LATE, State.EXPIRED})
 """States that need attention."""
 WAITING: Final = frozenset({State.RETURNING, State.LEARNING, State.NEW})  # states that pass by themselves
 
 _OFF: Final = "ColocationDisabled"
 
 
-def assess(known: CachedNodeMetric | None, age: float | None, *, excluded: bool, publishes: bool) -> tuple[State, str]:
+def assess(
+    known: CachedNodeMetric | None, age: float | None, *, excluded: bool, publishes: bool, ready: bool
+) -> tuple[State, str]:
     """Return the state of a node and its reason, given its cached NodeMetric and the age of its report. [s]"""
-    if excluded or known is None or known.report is None or age is None:
-        return _plain(State.EXCLUDED if excluded else State.SILENT)
+    if excluded or not ready or known is None or known.report is None or age is None:
+        return _plain(State.EXCLUDED if excluded else State.SILENT if ready else State.NOT_READY)
     conditions = known.conditions
     published, deficit = conditions.get(CONDITION_MID_PUBLISHED), conditions.get(CONDITION_MID_DEFICIT)
     reason = published.reason if published else ""

@@ -11,7 +11,7 @@ def _requirement_names() -> set[str]:
     extras = project["optional-dependencies"].values()
     requirements = [*project["dependencies"], *(line for extra in extras for line in extra)]
     names = {re.match(r"[A-Za-z0-9._-]+", line).group() for line in requirements}  # type: ignore[union-attr]
-    return names - {"headroom"}
+    return names - {"kube-headroom"}
 
 
 def test_every_library_is_justified() -> None:

@@ -21,7 +21,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "headroom.kube": ("headroom.kube", "headroom.runtime"),
     "headroom.runtime": ("headroom.runtime",),
     "tools.devcluster": ("tools.devcluster",),
-    "tools.release": ("tools.release",),
+    "tools.release": ("tools.devcluster", "tools.release"),
     "headroom.cluster": ("headroom.cluster", "crds"),
     "tools": (
         "tools",

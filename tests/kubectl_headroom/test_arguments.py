@@ -141,20 +141,66 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("kubectl headroom 0.")
     assert main(["version", "-o", "json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"version", "python"}
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out.startswith("kubectl headroom 0.")
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [[], ["tpo"], ["top", "services"], ["explain", "node"], ["explain", "service", "x"], ["top", "-o", "xml"]],
+    ("line", "fault", "command"),
+    [
+        ("tpo", "unknown command: tpo", ""),
+        ("--all top", "unknown flag: --all", ""),
+        ("top --all", "unknown flag: --all", " top"),
+        ("config chk", "unknown command: chk", " config"),
+        ("config check a b", "unexpected argument: b", " config check"),
+        ("help tpo", "unknown command: tpo", ""),
+        ("top services", "", " top"),
+        ("explain node", "", " explain"),
+        ("explain service x", "", " explain"),
+        ("top -o xml", "", " top"),
+    ],
 )
-def test_wrong_command_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_command_line_points_to_help(
+    line: str, fault: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wrong command line is one line with the fault and the command's help, and exit code 2."""
     with pytest.raises(SystemExit) as ended:
-        main(arguments)
+        main(line.split())
     assert ended.value.code == USAGE
     said = capsys.readouterr().err
-    assert said.startswith("kubectl headroom: ")
-    assert "--help" in said
+    assert said.startswith(f"kubectl headroom: {fault}")
+    assert said.endswith(f". See 'kubectl headroom{command} --help'.\n")
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("", ""),
+        ("help", ""),
+        ("help top", " top"),
+        ("config", " config"),
+        ("help config check", " config check"),
+        ("help help", " help"),
+    ],
+)
+def test_help_succeeds(line: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without arguments, with `help`, and after a command without its action, the help is on standard output."""
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    said = capsys.readouterr()
+    assert (ended.value.code, said.err) == (0, "")
+    assert said.out.startswith(f"usage: kubectl headroom{command} [")
+
+
+@pytest.mark.parametrize("line", ["--help", "version", "top --help"])
+def test_closed_pipe_is_no_error(line: str) -> None:
+    """A reader that ends first, such as `head`, leaves exit code 0 and no message."""
+    command = f"{sys.executable} -m kubectl_headroom {line}"
+    script = f"{{ sleep 0.2; {command}; echo $? >&2; }} | true"
+    done = subprocess.run(["sh", "-c", script], check=False, capture_output=True, text=True)
+    assert done.stderr == "0\n"
 
 
 @pytest.mark.parametrize("command", [["top"], ["top", "pods"], ["explain", "node", "any"]])
@@ -227,7 +273,7 @@ def test_commands_come_with_descriptions() -> None:
 
 
 def test_each_command_has_its_options() -> None:
-    for command in words(""):
+    for command in words("") - {"help"}:
         listed = words(command, "--")
         assert "--help" in listed
         assert ("--kubeconfig" in listed) == (command not in {"backtest", "config", "version"})
@@ -244,7 +290,8 @@ def test_each_command_has_its_options() -> None:
         (("explain", "n"), {"node"}),
         (("explain", "node", ""), set()),
         (("version", ""), set()),
-        ((), {"top", "explain", "config", "quota", "simulate", "doctor", "backtest", "shadow", "version"}),
+        (("help", "config", ""), {"check", "diff"}),
+        ((), {"top", "explain", "config", "quota", "simulate", "doctor", "backtest", "shadow", "version", "help"}),
     ],
 )
 def test_choices(typed: tuple[str, ...], expected: set[str]) -> None:

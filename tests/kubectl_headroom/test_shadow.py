@@ -6,7 +6,6 @@ import pytest
 from crds.shadow_accounts import read, written
 from headroom.kube import ApiError, ApiServer
 from headroom.kube.server_clock import ServerClock
-from kubectl_headroom.errors import FAILED, CommandError
 from kubectl_headroom.shadow import command as shadow
 from kubectl_headroom.shadow.accounts import COLUMNS, accounts, as_json, cells, share, total
 from kubectl_headroom.table import plain
@@ -108,10 +107,9 @@ async def test_selector_chooses_nodes(api: ApiServer, capsys: pytest.CaptureFixt
 async def test_no_node_in_shadow_mode(
     api: ApiServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no node is in shadow mode, it says how to get one there; a program gets an empty list."""
+    """Without a node in shadow mode there are no resources; a program gets an empty list."""
     monkeypatch.setattr("tests.kubectl_headroom.test_shadow.KEPT", [])
-    with pytest.raises(CommandError, match=r"No node with pool=web is in shadow mode in namespace hr") as refused:
-        await shadow.nodes(api, "hr", "pool=web", "table")
-    assert refused.value.exit_code == FAILED
+    await shadow.nodes(api, "hr", "pool=web", "table")
+    assert capsys.readouterr().err == "No resources found\n"
     await shadow.nodes(api, "hr", None, "json")
     assert json.loads(capsys.readouterr().out) == {"nodes": [], "total": None}

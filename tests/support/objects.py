@@ -1,6 +1,6 @@
 """Nodes, pods and NodeMetrics for tests, as short as what a test says about them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +30,7 @@ def node(
     mid: tuple[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
+    conditions: Sequence[Json] = (),
 ) -> Json:
     """Return a Node; `mid` are its Mid resources."""
     allocatable = {"cpu": cpu, "memory": memory, "pods": "110"}
@@ -45,7 +46,11 @@ def node(
             "labels": dict(labels or {}),
             "annotations": dict(annotations or {}),
         },
-        "status": {"capacity": {**all_of_it, **extended}, "allocatable": {**allocatable, **extended}},
+        "status": {
+            "capacity": {**all_of_it, **extended},
+            "allocatable": {**allocatable, **extended},
+            "conditions": list(conditions),
+        },
     }
 
 

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 
 from tools.devcluster import images, node, packages, seeds, state
-from tools.devcluster.binaries import CONTROL_PLANE, REAL_NODE, Binaries
+from tools.devcluster.binaries import CONTROL_PLANE, FAMILIES, KWOK, REAL_NODE, Binaries
 from tools.devcluster.cluster import Cluster, ClusterSpec
 from tools.devcluster.commands import DevClusterError, MissingRequirementError
 from tools.devcluster.places import clusters_directory
 from tools.devcluster.process import last_lines
+from tools.devcluster.progress import Progress
 
 DEFAULT_NAME = "dev"
 DEFAULT_KWOK_NODES = 3
@@ -20,6 +21,8 @@ CHECK_SECONDS = 1.0
 DOWN_SECONDS = 60.0
 DETACH_SECONDS = 3600.0  # builds included
 INTERRUPTED = 130
+IMAGES = "container images"
+IMAGES_SECONDS = 150.0
 
 
 def say(line: str) -> None:
@@ -142,17 +145,31 @@ def real_node(options: argparse.Namespace) -> None:
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Build what clusters need: programs, and with `--node` the images."""
+    """Build the programs of clusters, and with `--node` the images; with `--demo` only the demo's needs."""
     refusal = packages.real_node_refusal() if options.node else None
     if refusal:
         say(f"images and the real node are left out: {refusal}")
     with_node = options.node and not refusal
     started = time.monotonic()
-    binaries = Binaries.find_or_build(REAL_NODE if with_node else CONTROL_PLANE, say)
+    families = REAL_NODE if with_node else CONTROL_PLANE
+    if not (with_node and options.demo):
+        families = (*families, KWOK)
+    progress = Progress(_estimates(families, with_node=with_node), say)
+    for family in families:
+        with progress.part(family):
+            Binaries.find_or_build([family], progress)
     if with_node:
         node.require_root()
-        seeds.prepare(images.build_all(binaries, say), binaries, say)
+        binaries = Binaries.find_or_build(families, lambda _: None)
+        with progress.part(IMAGES):
+            seeds.prepare(images.build_all(binaries, progress), binaries, progress)
     say(f"the dev cluster's parts are ready ({time.monotonic() - started:.0f} s)")
+
+
+def _estimates(families: Sequence[str], *, with_node: bool) -> dict[str, float]:
+    """Return how long each missing part takes on 2 cores. [s]"""
+    result = {name: 60 * FAMILIES[name].minutes for name in Binaries.missing(families)}
+    return {**result, IMAGES: IMAGES_SECONDS} if with_node and not images.has_base() else result
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -182,6 +199,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add_named("node", real_node, "print the state of a cluster's real node")
     command = add("prepare", prepare, "build the programs that clusters need, once, into the cache")
     command.add_argument("--node", action="store_true", help="also the parts of the real node, and our images")
+    command.add_argument("--demo", action="store_true", help="no kwok, which a demo on a real node does not need")
     add("images", lambda _: images.main(say), "build the container images into the cache")
     add("packages", lambda _: packages.install(say), "install the system packages that the real node needs")
     return parser.parse_args(arguments)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.devcluster.commands import CommandError, DevClusterError, MissingRequirementError, run
-from tools.devcluster.oci import Layout, write_layout
+from tools.devcluster.oci import ARCHITECTURES, Layout, write_layout
 
 NAME = "localhost/headroom-base:dev"
 PACKAGES = ("python3", "python3-pip", "ca-certificates")
@@ -31,11 +31,12 @@ class Source:
     suite: str  # name of the release, such as `bookworm`
     mirror: str  # URL of the archive
     components: tuple[str, ...]  # such as `main`; Ubuntu has pip in `universe`
+    machine: str = platform.machine()  # the machine that runs them, as `uname -m` names it
 
     @property
     def key(self) -> str:
         """A key over all inputs of the base, except the archive's own updates."""
-        words = (self.suite, *self.components, *PACKAGES, *LEFT_OUT, platform.machine())
+        words = (self.suite, *self.components, *PACKAGES, *LEFT_OUT, self.machine)
         return hashlib.sha256("\0".join(words).encode()).hexdigest()[:KEY_LENGTH]
 
 
@@ -82,14 +83,20 @@ def build(origin: Source, directory: Path, say: Say = print) -> Layout:
         left_out = [f"--exclude=./{folder}/*" for folder in LEFT_OUT]
         options = ["--numeric-owner", "--one-file-system", *left_out]
         run(["tar", "--create", f"--file={layer}", f"--directory={root}", *options, "."])
-        layout = write_layout(Path(work, "layout"), NAME, layer, {"Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]})
+        config = {"Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]}
+        layout = write_layout(Path(work, "layout"), NAME, layer, config, origin.machine)
         layout.directory.rename(directory)
     say(f"built the base image in {time.monotonic() - started:.0f} s")
     return Layout(NAME, directory)
 
 
 def _bootstrap(origin: Source, root: Path) -> None:
-    options = ["--variant=minbase", f"--include={','.join(PACKAGES)}", f"--components={','.join(origin.components)}"]
+    options = [
+        f"--arch={ARCHITECTURES[origin.machine]}",
+        "--variant=minbase",
+        f"--include={','.join(PACKAGES)}",
+        f"--components={','.join(origin.components)}",
+    ]
     # In a mount namespace of its own, so that what debootstrap mounts in the tree is gone with it.
     command: list[str | Path] = ["unshare", "--mount", "debootstrap", *options, origin.suite, root, origin.mirror]
     try:

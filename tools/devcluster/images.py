@@ -2,19 +2,20 @@
 
 import hashlib
 import os
+import platform
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.devcluster import base_image, buildah
+from tools.devcluster import base_image, buildah, emulation
 from tools.devcluster.binaries import Binaries, find_go, install_go
 from tools.devcluster.commands import MissingRequirementError, run
 from tools.devcluster.containerd import PAUSE_IMAGE
-from tools.devcluster.oci import Layout, write_program_image
+from tools.devcluster.oci import ARCHITECTURES, Layout, write_program_image
 from tools.devcluster.places import cache_directory, file_lock
 
 ROOT = Path(__file__).parents[2]
@@ -115,6 +116,11 @@ def build_system(binaries: Binaries, say: Say = print) -> list[Layout]:
         return [_pause(say), _kube_scheduler(binaries)]
 
 
+def has_base() -> bool:
+    """Return whether the cache has the base image, the longest part of a build."""
+    return _cached("base", base_image.host_source().key).exists()
+
+
 @contextmanager
 def _work(say: Say) -> Iterator[None]:
     """Hold the images' lock; what an interrupted build left is removed first."""
@@ -171,13 +177,21 @@ def _kube_scheduler(binaries: Binaries) -> Layout:
     return _program_image("kube-scheduler", reference, key, path, lambda _: program)
 
 
-def _own_images(root: Path, say: Say) -> list[Layout]:
-    origin = base_image.host_source()
-    wanted = {recipe: _cached(recipe.name, recipe.key(root, origin.key)) for recipe in RECIPES}
+def build_own(machine: str, say: Say = print, root: Path = ROOT) -> list[Layout]:
+    """Build our own images for a machine, as `platform.machine()` names it, unless the cache has them."""
+    with _work(say):
+        return _own_images(root, say, machine)
+
+
+def _own_images(root: Path, say: Say, machine: str = platform.machine()) -> list[Layout]:
+    origin = replace(base_image.host_source(), machine=machine)
+    suffix = "" if machine == platform.machine() else f"-{machine}"
+    wanted = {recipe: _cached(recipe.name + suffix, recipe.key(root, origin.key)) for recipe in RECIPES}
     if not all(directory.exists() for directory in wanted.values()):
         if os.geteuid() != 0:
             raise MissingRequirementError("building container images needs root on Linux: run it with sudo")
-        _build_own(root, origin, wanted, say)
+        with emulation.running(machine, say):
+            _build_own(root, origin, wanted, say)
     for directory in wanted.values():
         os.utime(directory)
     return [Layout(recipe.reference, directory) for recipe, directory in wanted.items()]
@@ -193,13 +207,14 @@ def _build_own(root: Path, origin: base_image.Source, wanted: dict[Recipe, Path]
         for recipe, target in wanted.items():
             if target.exists():
                 continue
-            started, name = time.monotonic(), recipe.reference
+            cached = target.name.removesuffix(f"-{target.name[-KEY_LENGTH:]}")
+            started, name = time.monotonic(), recipe.reference + cached.removeprefix(recipe.name)
             say(f"building {name}: up to 1 min the first time, some seconds after a change")
-            builder.build(recipe.dockerfile, root, tag, name)
-            layouts = [base, *(Layout(name, path) for path in _versions(recipe.name)[-1:])]
+            builder.build(recipe.dockerfile, root, tag, name, ARCHITECTURES[origin.machine])
+            layouts = [base, *(Layout(name, path) for path in _versions(cached)[-1:])]
             with tempfile.TemporaryDirectory(dir=images_directory(), prefix=".partial-") as work:
                 builder.export(name, Path(work, "layout"), layouts).directory.rename(target)
-            _trim(recipe.name)
+            _trim(cached)
             say(f"built {name} in {time.monotonic() - started:.0f} s")
 
 

@@ -1,6 +1,7 @@
 """Container images as OCI layouts in folders: write one, read which blobs it has, pack it for import."""
 
 import hashlib
+import io
 import json
 import platform
 import tarfile
@@ -13,6 +14,7 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 NAME_ANNOTATION = "io.containerd.image.name"  # by this name of index.json containerd knows the image
+TAG_ANNOTATION = "org.opencontainers.image.ref.name"  # by this one other programs do
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 EPOCH = "1970-01-01T00:00:00Z"
 CHUNK_BYTES = 1 << 20
@@ -43,12 +45,22 @@ class Layout:
         return [self.digest, manifest["config"]["digest"], *(layer["digest"] for layer in manifest["layers"])]
 
     def pack(self, file: IO[bytes], left_out: Container[str] = ()) -> None:
-        """Write the layout as an archive, as `ctr images import` wants it."""
+        """Write the layout as an archive, as `ctr images import` wants it. The same image makes the same bytes."""
         with tarfile.open(fileobj=file, mode="w|", bufsize=CHUNK_BYTES) as archive:
-            for part in ("oci-layout", "index.json"):
-                archive.add(self.directory / part, arcname=part)
+            index = json.loads((self.directory / "index.json").read_text())
+            index["manifests"][0]["annotations"] = {NAME_ANNOTATION: self.name, TAG_ANNOTATION: self.name}
+            for part, data in (
+                ("oci-layout", (self.directory / "oci-layout").read_bytes()),
+                ("index.json", json.dumps(index).encode()),
+            ):
+                entry = tarfile.TarInfo(part)
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
             for digest in (blob for blob in self.blobs() if blob not in left_out):
-                archive.add(self.blob(digest), arcname=f"blobs/{digest.replace(':', '/', 1)}")
+                entry = tarfile.TarInfo(f"blobs/{digest.replace(':', '/', 1)}")
+                entry.size = self.blob(digest).stat().st_size
+                with self.blob(digest).open("rb") as blob:
+                    archive.addfile(entry, blob)
 
 
 def adopt(directory: Path, name: str) -> Layout:
@@ -81,7 +93,7 @@ def write_program_image(directory: Path, name: str, program: Path, path: str) ->
     return write_layout(directory, name, layer, {"Entrypoint": [path], "Env": [f"PATH={Path(path).parent}"]})
 
 
-def write_layout(directory: Path, name: str, layer: Path, config: Json) -> Layout:
+def write_layout(directory: Path, name: str, layer: Path, config: Json, machine: str = platform.machine()) -> Layout:
     """Write an image of one layer."""
     (directory / "blobs" / "sha256").mkdir(parents=True)
     with layer.open("rb") as file:
@@ -89,7 +101,7 @@ def write_layout(directory: Path, name: str, layer: Path, config: Json) -> Layou
     size = layer.stat().st_size
     layer.rename(directory / "blobs" / "sha256" / digest)
     document: Json = {
-        "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "architecture": ARCHITECTURES.get(machine, machine),
         "os": "linux",
         "config": config,
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},

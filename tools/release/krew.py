@@ -59,23 +59,43 @@ def this_platform() -> str:
 def build(out: Path, platforms: Sequence[str], pythons: Sequence[str]) -> Iterator[str]:
     """Build the archives; print progress, and each one's sha256."""
     out.mkdir(parents=True, exist_ok=True)
-    version = _version()
+    number = version()
     with tempfile.TemporaryDirectory(prefix="headroom-krew-") as scratch:
-        yield f"Building the wheel of headroom {version} ..."
+        yield f"Building the wheel of headroom {number} ..."
         wheel = _wheel(Path(scratch))
         for name in platforms:
             yield f"Gathering libraries for {name}, Python {', '.join(pythons)} ..."
             folder = Path(scratch) / name.replace("/", "-")
             for python in pythons:
                 install(folder / "lib" / python, name, python, wheel)
-            file = out / f"kubectl-headroom_{version}_{name.replace('/', '_')}.tar.gz"
+            file = archive(out, number, name)
             sha256 = pack(folder, file)
             yield f"{file}: {file.stat().st_size / 2**20:.0f} MiB, sha256 {sha256}"
 
 
-def _version() -> str:
+def version() -> str:
+    """Return the version in pyproject.toml."""
     lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
     return next(line.split('"')[1] for line in lines if line.startswith("version = "))
+
+
+def archive(out: Path, number: str, name: str) -> Path:
+    """Return the file of the archive for a platform."""
+    return out / f"kubectl-headroom_{number}_{name.replace('/', '_')}.tar.gz"
+
+
+def manifest(template: str, out: Path, number: str, platforms: Sequence[str]) -> str:
+    """Return the manifest for an index, with the version and the checksums of these platforms' archives.
+
+    `{url}` stays: a release is published at the publisher's address.
+    """
+    head, *entries = template.replace("{version}", number).split("    - selector:")
+    chosen = []
+    for name in platforms:
+        file = archive(out, number, name)
+        entry = next(entry for entry in entries if file.name in entry)
+        chosen.append(entry.replace("{sha256}", hashlib.sha256(file.read_bytes()).hexdigest()))
+    return "    - selector:".join([head, *chosen])
 
 
 def _wheel(folder: Path) -> Path:
@@ -86,7 +106,7 @@ def _wheel(folder: Path) -> Path:
     )
     shutil.copytree(ROOT, copy, ignore=ignored)
     _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(copy))
-    return next(folder.glob("headroom-*.whl"))
+    return next(folder.glob("kube_headroom-*.whl"))
 
 
 def install(target: Path, name: str, python: str, wheel: Path) -> None:

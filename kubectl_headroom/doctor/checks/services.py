@@ -116,15 +116,12 @@ def _profile(cluster: Cluster) -> Iterator[Finding]:
     text = config_data(cluster, SCHEDULER, "profile.yaml")
     if text is None:
         return
-    try:
-        from scheduler_plugins.api import ProfileError, parse_profile  # noqa: PLC0415 - only its users pay
+    from scheduler_plugins.api import ProfileError, parse_profile  # noqa: PLC0415 - only its users pay
 
-        try:
-            parse_profile(str(text), f"The profile of {place}")
-        except ProfileError as wrong:
-            yield error(f"{wrong} Correct scheduler.profile in the values.", f"{upgrade(cluster)} -f values.yaml")
-    except ModuleNotFoundError as absent:
-        yield info(f"The profile was not checked: it needs {absent.name}.", "pip install 'headroom[scheduler]'")
+    try:
+        parse_profile(str(text), f"The profile of {place}")
+    except ProfileError as wrong:
+        yield error(f"{wrong} Correct scheduler.profile in the values.", f"{upgrade(cluster)} -f values.yaml")
 
 
 def _rivals(cluster: Cluster, names: tuple[str, ...]) -> Iterator[Finding]:

@@ -1,14 +1,14 @@
 // Draws the JSON below /ui/api. Names and messages of the cluster become text nodes and attributes, never markup.
 "use strict";
 
-const ROOT = "/ui", EVERY_MS = 15000, NOTHING = "–", NS = "http://www.w3.org/2000/svg";
+const ROOT = "/ui", EVERY_MS = 15000, NOTHING = "-", NS = "http://www.w3.org/2000/svg";
 const RESOURCES = { cpu: { title: "CPU", key: "cpuMilli", unit: "cores", size: 1000, lines: "cpuCores" },
   memory: { title: "Memory", key: "memoryBytes", unit: "GiB", size: 2 ** 30, lines: "memoryGiB" } };
-const LINES = [["allocatable", "Allocatable"], ["requested", "Requested by Prod"], ["published", "Mid published"], ["allocated", "Mid allocated"],
-  ["peak", "Predicted peak of Prod and system"], ["used", "Used by all"], ["usedByProd", "Used by Prod and system"]];
-const COLUMNS = [["Node", "name"], ["State", "state"], ["CPU used", "cpu"], ["Memory used", "memory"], ["Mid CPU allocated of published", "mid-cpu"],
-  ["Mid memory allocated of published", "mid-memory"], ["Wasted CPU", "waste-cpu"], ["Prediction", ""], ["Report", "report"]];
-const KINDS = { bad: ["deficit", "no report", "late", "expired"], wait: ["returning", "learning", "new"], good: ["publishing"] };
+const LINES = [["allocatable", "Allocatable"], ["prodRequested", "Prod requested"], ["mid", "Mid"], ["midRequested", "Mid requested"],
+  ["prodPeak", "Prod peak"], ["usage", "Usage"], ["prodUsage", "Prod usage"]];
+const COLUMNS = [["Node", "name"], ["State", "state"], ["CPU", "cpu"], ["Memory", "memory"], ["Prod peak", ""], ["Mid", "mid"], ["Mid requested", ""], ["Waste", "waste"],
+  ["Prediction", ""], ["Reported", "report"]];
+const KINDS = { bad: ["NotReady", "deficit", "no report", "late", "expired"], wait: ["returning", "learning", "new"], good: ["publishing"] };
 const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 // --- elements and numbers ---------------------------------------------------------------------------------------------
@@ -25,23 +25,30 @@ function digits(value) {
   return size >= 100 ? Math.round(value).toLocaleString("en-US") : String(Number(value.toFixed(size >= 10 ? 1 : 2)));
 }
 
-// An amount as crds/quantity.py writes it for people: "3250m", from 1,000 cores on "1600 cores", "64Mi", "9.2Gi", "12Ti".
+// An amount as crds/quantity.py writes it for people: "3250m", from 1,000 cores on "1600 cores", "0", "64Mi", "9.2Gi", "12Ti".
 function amount(resource, number) {
   if (number === null || number === undefined) return NOTHING;
   const size = Math.abs(number);
   if (resource === "cpu") return size < 1000 ? `${Math.round(number * 1000)}m` : `${Math.round(number)} cores`;
-  const [unit, scale] = size >= 1024 ? ["Ti", 1 / 1024] : size >= 1 || !number ? ["Gi", 1] : ["Mi", 1024], scaled = number * scale;
-  return `${Math.abs(scaled) >= 10 || Number.isInteger(scaled) ? Math.round(scaled) : scaled.toFixed(1)}${unit}`;
+  const [unit, scale] = size >= 1024 ? ["Ti", 1 / 1024] : size >= 1 ? ["Gi", 1] : size >= 1 / 1024 ? ["Mi", 1024] : ["Ki", 1024 ** 2], scaled = number * scale;
+  return number ? `${Math.abs(scaled) >= 10 || Number.isInteger(scaled) ? Math.round(scaled) : scaled.toFixed(1)}${unit}` : "0";
 }
 function number(amounts, resource) {
   const { key, size } = RESOURCES[resource], value = amounts?.[key];
   return value === null || value === undefined ? null : value / size;
 }
 const shown = (amounts, resource) => amount(resource, number(amounts, resource));
+const pair = (amounts) => Object.values(amounts ?? {}).every((value) => value === null) ? NOTHING : `${shown(amounts, "cpu")}/${shown(amounts, "memory")}`;
 const percent = (part, whole) => part === null || !whole ? NOTHING : `${Math.round(100 * part / whole)}%`;
 function age(seconds) {
   if (seconds === null || seconds === undefined) return NOTHING;
-  return seconds < 120 ? `${Math.round(seconds)}s` : seconds < 7200 ? `${Math.round(seconds / 60)}m` : `${Math.round(seconds / 3600)}h`;
+  const whole = Math.max(Math.floor(seconds), 0), two = (size, large, small) => {
+    const rest = Math.floor(whole % size / (size / 60));
+    return `${Math.floor(whole / size)}${large}${rest ? rest + small : ""}`;
+  };
+  if (whole < 60) return `${whole}s`;
+  if (whole < 3600) return whole < 600 ? two(60, "m", "s") : `${Math.floor(whole / 60)}m`;
+  return whole < 36000 ? two(3600, "h", "m") : whole < 172800 ? `${Math.floor(whole / 3600)}h` : `${Math.floor(whole / 86400)}d`;
 }
 
 // --- parts ------------------------------------------------------------------------------------------------------------
@@ -54,9 +61,9 @@ function tiles(row) {
   return Object.entries(RESOURCES).flatMap(([name, { title }]) => {
     const of = (key) => number(row[key], name), whole = of("allocatable");
     return [
-      tile(`${title} used`, percent(of("used"), whole), `${amount(name, of("used"))} of ${amount(name, whole)}`,
-        `Prod requested ${amount(name, of("requested"))}, predicted peak of Prod and system ${amount(name, of("peak"))}`),
-      tile(`Mid ${name === "cpu" ? "CPU" : name} published`, amount(name, of("published")), `${amount(name, of("allocated"))} allocated`)];
+      tile(title, percent(of("usage"), whole), `usage ${amount(name, of("usage"))} of allocatable ${amount(name, whole)}`,
+        `Prod requested ${amount(name, of("prodRequested"))}, Prod peak ${amount(name, of("prodPeak"))}`),
+      tile(`Mid ${name === "cpu" ? "CPU" : name}`, amount(name, of("mid")), `Mid requested ${amount(name, of("midRequested"))}`, `waste ${amount(name, of("waste"))}`)];
   });
 }
 
@@ -71,34 +78,54 @@ const folded = (title, content) => el("details", { id: title.toLowerCase().repla
 // --- lines over time --------------------------------------------------------------------------------------------------
 const BOX = { left: 52, right: 712, top: 12, bottom: 246, width: 720, height: 272 };
 
-function niceTop(largest) {
-  if (!(largest > 0)) return 1;
-  const step = largest * 1.02 / 4, unit = 10 ** Math.floor(Math.log10(step));
-  return 4 * unit * [1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 10].find((each) => each * unit >= step * (1 - 1e-9));
+// The axis ends 4% above the largest value; its ticks are multiples of 1, 2 or 5.
+function axis(largest) {
+  const top = largest > 0 ? largest * 1.04 : 1, unit = 10 ** Math.floor(Math.log10(top / 5));
+  const step = unit * [1, 2, 5, 10].find((size) => top / (size * unit) < 6);
+  return { top, ticks: Array.from({ length: Math.floor(top / step) + 1 }, (_, count) => count * step) };
+}
+
+// Lines that coincide share their dashes, so that each stays visible.
+function shareDashes(paths, heights) {
+  const coincide = (one, other) => heights[one].some((height, index) => height !== null && heights[other][index] !== null) &&
+    heights[one].every((height, index) => height === null || heights[other][index] === null || Math.abs(height - heights[other][index]) < 1.5);
+  const groups = [];
+  for (const key of Object.keys(paths)) (groups.find(([first]) => coincide(first, key)) ?? groups[groups.push([]) - 1]).push(key);
+  for (const group of groups.filter(({ length }) => length > 1)) group.forEach((key, place) => {
+    paths[key].style.strokeDasharray = `8 ${8 * (group.length - 1)}`;
+    paths[key].style.strokeDashoffset = -8 * place;
+    paths[key].style.strokeLinecap = "butt";
+  });
 }
 
 function figure(subject, resource, plot) {
   const { title, unit, lines } = RESOURCES[resource], values = plot[lines], times = plot.times, end = times.length - 1;
-  const top = niceTop(Math.max(0, ...LINES.flatMap(([key]) => values[key].map((each) => each ?? 0))));
+  const largest = (keys) => Math.max(0, ...keys.flatMap((key) => values[key])), whole = largest(["allocatable"]), others = largest(LINES.slice(1).map(([key]) => key));
+  const cut = others > 0 && others < whole / 2, { top, ticks } = axis(cut ? others : Math.max(whole, others)); // a far allocatable would flatten all other lines
   const x = (index) => BOX.left + index / end * (BOX.right - BOX.left), y = (value) => BOX.bottom - value / top * (BOX.bottom - BOX.top);
   const last = Object.fromEntries(LINES.map(([key]) => [key, values[key].slice(-2).findLast((each) => each !== null) ?? null]));
-  const drawn = LINES.flatMap(([key]) => {
+  const paths = {}, heights = {};
+  const drawn = LINES.slice(cut ? 1 : 0).flatMap(([key]) => {
     const runs = [];
     values[key].forEach((value, index) => { if (value !== null) (index && values[key][index - 1] !== null && runs.length ? runs.at(-1) : runs[runs.push([]) - 1]).push(`${x(index).toFixed(1)} ${y(value).toFixed(1)}`); });
     const d = (run) => `M${run.join(" L")}${run.length === 1 ? " h0.01" : ""}`;
-    const area = key === "published" ? runs.filter((run) => run.length > 1).map((run) => `${d(run)} V${BOX.bottom} H${run[0].split(" ")[0]} Z`).join(" ") : "";
-    return [area && svg("path", { class: "area published", d: area }), svg("path", { class: `line ${key}`, d: runs.map(d).join(" ") })];
+    const area = key === "mid" ? runs.filter((run) => run.length > 1).map((run) => `${d(run)} V${BOX.bottom} H${run[0].split(" ")[0]} Z`).join(" ") : "";
+    heights[key] = values[key].map((value) => value === null ? null : y(value));
+    paths[key] = svg("path", { class: `line ${key}`, d: runs.map(d).join(" ") });
+    return [area && svg("path", { class: "area mid", d: area }), paths[key]];
   });
-  const grid = [0, 1, 2, 3, 4].flatMap((tick) => {
-    const at = y(top * tick / 4), minutes = (times[end] - times[0]) * (4 - tick) / 240;
+  shareDashes(paths, heights);
+  const above = cut && svg("text", { class: "last", x: BOX.right, y: BOX.top - 2 }, `Allocatable ${amount(resource, last.allocatable)} is above this plot`);
+  const grid = ticks.flatMap((tick) => [svg("line", { class: "grid", x1: BOX.left, x2: BOX.right, y1: y(tick), y2: y(tick) }), svg("text", { class: "y", x: BOX.left - 8, y: y(tick) + 4 }, digits(tick))]);
+  const moments = [0, 1, 2, 3, 4].map((tick) => {
+    const minutes = (times[end] - times[0]) * (4 - tick) / 240;
     const ago = minutes < 1 ? "now" : minutes > 120 ? `${digits(minutes / 60)} h` : `${Math.round(minutes)} min`;
-    return [svg("line", { class: "grid", x1: BOX.left, x2: BOX.right, y1: at, y2: at }), svg("text", { class: "y", x: BOX.left - 8, y: at + 4 }, digits(top * tick / 4)),
-      svg("text", { class: `x ${tick === 0 ? "first" : tick === 4 ? "last" : "middle"}`, x: x(end * tick / 4), y: BOX.bottom + 20 }, ago)];
+    return svg("text", { class: `x ${tick === 0 ? "first" : tick === 4 ? "last" : "middle"}`, x: x(end * tick / 4), y: BOX.bottom + 20 }, ago);
   });
   const cursor = svg("line", { class: "cursor", y1: BOX.top, y2: BOX.bottom, visibility: "hidden" });
   const words = LINES.filter(([key]) => last[key] !== null).map(([key, name]) => `${name} ${amount(resource, last[key])}`).join(", ") || "no data yet";
   const picture = svg("svg", { viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", tabindex: 0, "aria-label": `${title} of ${subject}. Last: ${words}.` },
-    svg("g", { "aria-hidden": "true" }, grid), drawn, cursor);
+    svg("g", { "aria-hidden": "true" }, grid, moments), above, drawn, cursor);
   const at = el("time", { class: "at", "aria-hidden": "true" });
   const numbers = LINES.map(([key]) => el("b", { "data-style": key }, amount(resource, last[key])));
   const legend = LINES.map(([key, name], place) => el("li", {},
@@ -150,17 +177,16 @@ function bullet(row, resource) {
   if (!whole) return null;
   const label = `${RESOURCES[resource].title}: ${LINES.map(([key, name]) => `${name} ${shown(row[key], resource)}`).join(", ")}`;
   return svg("svg", { class: "bullet", viewBox: "0 0 100 10", preserveAspectRatio: "none", role: "img", "aria-label": label }, svg("title", {}, label),
-    svg("rect", { class: "whole", width: 100, height: 10 }), svg("rect", { class: "requested", width: part("requested"), height: 10 }),
-    svg("rect", { class: "published", x: Math.min(part("peak"), 100 - part("published")), width: part("published"), height: 10 }),
-    svg("rect", { class: "used", y: 3, width: part("used"), height: 4 }), svg("rect", { class: "peak", x: Math.max(part("peak") - 0.6, 0), width: row.peak[RESOURCES[resource].key] === null ? 0 : 1.2, height: 10 }));
+    svg("rect", { class: "whole", width: 100, height: 10 }), svg("rect", { class: "requested", width: part("prodRequested"), height: 10 }),
+    svg("rect", { class: "mid", x: Math.min(part("prodPeak"), 100 - part("mid")), width: part("mid"), height: 10 }),
+    svg("rect", { class: "usage", y: 3, width: part("usage"), height: 4 }), svg("rect", { class: "peak", x: Math.max(part("prodPeak") - 0.6, 0), width: row.prodPeak[RESOURCES[resource].key] === null ? 0 : 1.2, height: 10 }));
 }
 
 function listed(row) {
-  const used = (name) => [bullet(row, name), el("span", {}, el("b", {}, percent(number(row.used, name), number(row.allocatable, name))), ` ${shown(row.used, name)}`)];
-  const mid = (name) => number(row.published, name) || number(row.allocated, name) ? `${shown(row.allocated, name)} of ${shown(row.published, name)}` : NOTHING;
+  const used = (name) => [bullet(row, name), el("span", {}, el("b", {}, percent(number(row.usage, name), number(row.allocatable, name))), ` ${shown(row.usage, name)}`)];
   const pods = row.pods.warm === null && row.pods.cold === null ? null : el("small", {}, `${row.pods.warm ?? 0} warm, ${row.pods.cold ?? 0} cold`);
-  return [nodeLink(row.node), el("span", { title: row.reason }, badge(row.state)), used("cpu"), used("memory"), mid("cpu"), mid("memory"),
-    shown(row.waste, "cpu"), [row.prediction ?? NOTHING, pods], age(row.reportAgeSeconds)];
+  return [nodeLink(row.node), el("span", { title: row.reason }, badge(row.state)), used("cpu"), used("memory"), pair(row.prodPeak), pair(row.mid), pair(row.midRequested),
+    pair(row.waste), [row.prediction ?? NOTHING, pods], age(row.reportAgeSeconds)];
 }
 
 function nodeList(overview, list) {
@@ -187,18 +213,35 @@ function nodeList(overview, list) {
 async function cluster(overview) {
   document.title = "Cluster – Headroom";
   if (!overview.nodes) return [el("h1", {}, "Cluster"), alertBox("note", "The cluster has no nodes yet. New nodes appear here by themselves.")];
-  const [plot, list] = await Promise.all([get(`history${location.search}`), get(`nodes${location.search}`)]);
+  const [plot, list, pending] = await Promise.all([get(`history${location.search}`), get(`nodes${location.search}`), get("pending")]);
   const attention = overview.attention.map((row) => el("li", {}, nodeLink(row.node), " ", badge(row.state), el("p", {}, row.reason)));
-  const wasteful = overview.wasteful.map((row) => el("li", {}, nodeLink(row.node), el("b", {}, shown(row.waste, "cpu"))));
-  return [el("h1", {}, "Cluster"),
-    el("dl", { class: "tiles" }, tile("Nodes", overview.nodes, `${overview.reporting} report usage`, `${overview.pods.warm} pods predicted from history, ${overview.pods.cold} counted at their request`), tiles(overview.sums)),
-    overTime("the cluster", plot),
+  const wasteful = overview.wasteful.map((row) => el("li", {}, nodeLink(row.node), el("b", {}, pair(row.waste))));
+  return [el("h1", {}, "Cluster"), nextStep(overview.next),
+    el("dl", { class: "tiles" }, tile("Nodes", overview.nodes, `${overview.reporting} report usage`, `${overview.pods.warm} Prod pods warm, ${overview.pods.cold} cold`), tiles(overview.sums)),
+    overTime("the cluster", plot), pendingPods(pending),
     el("div", { class: "lists" },
-      el("section", {}, el("h2", {}, "Needs attention"), attention.length ? el("ul", { class: "nodes" }, attention) : el("p", {}, "Every node reports, and no Mid pod is short.")),
-      el("section", {}, el("h2", {}, "Most wasted"), el("p", { class: "hint" }, "CPU that Prod pods requested, that their predicted peak does not need, and that is not published as Mid."),
+      el("section", {}, el("h2", {}, "Needs attention"), attention.length ? el("ul", { class: "nodes" }, attention) : el("p", {}, "Every node is Ready and reports, and none has a deficit.")),
+      el("section", {}, el("h2", {}, "Most waste"), el("p", { class: "hint" }, "The part of the Prod requests that is neither needed at the Prod peak nor published as Mid."),
         wasteful.length ? el("ol", { class: "nodes waste" }, wasteful) : el("p", {}, "Nothing."))),
     nodeList(overview, list)];
 }
+
+const named = (pod) => `${pod.namespace}/${pod.pod}`;
+const band = (pod) => pod.band.replace("koord-", "") || NOTHING;
+
+function podsOf(explained) {
+  const rows = explained.pods.map((pod) => [named(pod), band(pod), shown(pod.usage, "cpu"), shown(pod.requested, "cpu"), shown(pod.usage, "memory"), shown(pod.requested, "memory"), pod.prediction ?? NOTHING]);
+  return el("section", {}, el("h2", { id: "pods" }, "Pods ", el("small", {}, rows.length)), rows.length ? table("pods", "Pods of this node", ["Pod", "Band", "CPU", "Request", "Memory", "Request", "Prediction"], rows) : el("p", {}, "No pod runs here."));
+}
+
+function pendingPods(pending) {
+  if (!pending.pods.length && !pending.problem) return null;
+  const rows = pending.pods.map((pod) => [named(pod), pair(pod.requested), age(pod.ageSeconds), pod.reason]);
+  return el("section", {}, el("h2", { id: "pending" }, "Pending Mid pods ", el("small", {}, rows.length)), pending.problem && el("p", { class: "hint" }, `The list is incomplete: ${pending.problem}.`),
+    rows.length > 0 && table("pending", "Pending Mid pods", ["Pod", "Mid requested", "Age", "Reason"], rows));
+}
+
+const nextStep = (next) => next && el("section", { class: "next" }, el("h2", {}, "Next step"), el("p", {}, next.text), next.command && el("code", {}, next.command));
 
 // --- a node -----------------------------------------------------------------------------------------------------------
 async function oneNode(name) {
@@ -206,7 +249,7 @@ async function oneNode(name) {
   const path = `nodes/${encodeURIComponent(name)}`, [row, explained] = await Promise.all([get(path), get(`${path}/explain`)]);
   if (!explained) return [el("h1", {}, "No such node"), alertBox("note", `There is no node ${name} in this cluster, as far as this manager knows.`), el("p", {}, el("a", { href: ROOT }, "All nodes"))];
   const plot = await get(`${path}/history${location.search}`);
-  const mid = [["On the Node", "published"], ["Calculated", "calculated"], ["To be published", "desired"], ["Allocated", "requested"], ["Deficit", "deficit"]];
+  const mid = [["on the Node", "published"], ["calculated", "calculated"], ["desired", "desired"], ["requested", "requested"], ["deficit", "deficit"]];
   const terms = Object.entries(RESOURCES).map(([resource, { title }]) => el("section", {}, el("h3", {}, title), table("terms", `${title}: every line of the formula`, ["Term", "Value", "How"],
     explained.terms.filter((term) => term.resource === resource).map((term) => [term.name, amount(resource, term.value === null ? null : term.value / RESOURCES[resource].size),
       [el("span", { class: "formula" }, term.formula), term.decidedBy ? el("span", { class: "decisive" }, ` ← ${term.decidedBy}`) : null, term.note ? el("span", { class: "note" }, ` ${term.note}`) : null]]))));
@@ -214,11 +257,11 @@ async function oneNode(name) {
   return [el("nav", { class: "trail", "aria-label": "Where this is" }, el("a", { href: ROOT }, "Cluster"), " / ", name),
     el("h1", {}, `Node ${name} `, row && badge(row.state)), row && el("p", { class: "hint" }, row.reason),
     explained.problem && alertBox("warning", `The NodeMetric cannot be read now (${explained.problem}), so the explanation lacks its report.`),
-    el("dl", { class: "tiles" }, row && tiles(row), tile("Prediction", explained.prediction, row && `${row.pods.warm ?? 0} pods warm, ${row.pods.cold ?? 0} cold`), tile("Last report", age(explained.reportAgeSeconds))),
+    el("dl", { class: "tiles" }, row && tiles(row), tile("Prediction", explained.prediction, row && row.pods.warm !== null && `${row.pods.warm} Prod pods warm, ${row.pods.cold} cold`), tile("Reported", age(explained.reportAgeSeconds))),
     overTime(`node ${name}`, plot),
     el("section", {}, el("h2", { id: "why" }, "Why"), explained.notes.length ? el("ul", { class: "findings" }, explained.notes.map((each) => el("li", {}, each))) : el("p", {}, "No obstacles."),
       table("numbers", "Mid resources of this node", ["Mid", "CPU", "Memory"], mid.map(([title, key]) => [el("b", {}, title), shown(explained[key], "cpu"), shown(explained[key], "memory")]))),
-    terms,
+    terms, podsOf(explained),
     folded("Inputs", table("inputs", "Where each number comes from", ["Input", "Values", "From", "Age"], explained.inputs.map((each) => [each.name, Object.entries(each.values).map(([resource, value]) => `${resource} ${text(value)}`).join(", "), each.from, age(each.ageSeconds)]))),
     folded("Conditions of the NodeMetric", table("text", "Conditions", ["Condition", "Status", "Reason", "Since", "Message"], explained.conditions.map((each) => [each.type, each.status, each.reason, age(each.ageSeconds), each.message]))),
     folded("Strategy in force", table("text", "Strategy in force on this node", ["Field", "Value", "From"], Object.entries(explained.strategy).map(([field, value]) => [el("code", {}, field), text(value), explained.strategySources[field] ?? "default"]))),

@@ -75,7 +75,7 @@ def test_missing_library_is_named(tmp_path: Path, proxy: str, monkeypatch: pytes
     monkeypatch.setattr(connector, "_LIBRARY", "no_such_library")
     file = written(tmp_path, config(cluster={"server": "http://api.example", "proxy-url": proxy}))
     with pytest.raises(
-        LoginError, match=r"localhost:1080 needs the package aiohttp-socks.*headroom\[socks\]"
+        LoginError, match=r"localhost:1080 needs the package aiohttp-socks.*Name an http proxy"
     ) as caught:
         connect(file)
     assert "u:p" not in str(caught.value)

@@ -61,7 +61,7 @@ def test_wrong_files_are_refused(name: str, said: str, tmp_path: Path) -> None:
 
 def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(plot, "find_spec", lambda _: None)
-    with pytest.raises(plot.PlotError, match=r"pip install 'headroom\[plot\]'"):
+    with pytest.raises(plot.PlotError, match=r"pipx inject kube-headroom matplotlib"):
         plot.check(tmp_path / "plot.svg")
 
 

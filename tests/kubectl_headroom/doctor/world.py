@@ -31,7 +31,7 @@ Json = dict[str, Any]
 NAMESPACE: Final = "headroom-system"
 CONFIG: Final = "slo-controller-config"
 OK, INFO, WARNING, ERROR = Severity.OK, Severity.INFO, Severity.WARNING, Severity.ERROR
-VERSION: Final = metadata.version("headroom")
+VERSION: Final = metadata.version("kube-headroom")
 _KUBE_SCHEDULER: Final = """
 leaderElection: {resourceName: headroom-scheduler}
 profiles: [{schedulerName: headroom-scheduler}]

@@ -78,9 +78,14 @@ class Tab:
         look = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         await self.call("Emulation.setDeviceMetricsOverride", **look)
 
-    async def press(self, key: str) -> None:
-        for kind in ("keyDown", "keyUp"):
-            await self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+    async def scheme(self, scheme: str) -> None:
+        """Prefer a light or dark page."""
+        await self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    async def press(self, key: str, number: int = 0) -> None:
+        """Press a key; with its number, the browser also acts on it, such as scrolls."""
+        for kind in ("rawKeyDown" if number else "keyDown", "keyUp"):
+            await self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=number)
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from manager.inputs import PodInputs
 from manager.metrics import ManagerMetrics
 from manager.mid.node_filter import NodeFilter
 from manager.settings import Settings
+from manager.web.api_reader import ApiReader, NotRead
 from manager.web.application import Application
-from manager.web.explanation import NodeMetrics, NotRead
 from manager.web.recorder import Recorder
 from tests.support.objects import NOW, Json, at, mid_pod, node, pod, report, resources
 
@@ -112,16 +112,23 @@ def typical(**more: Any) -> World:  # noqa: ANN401 - settings of a World
     return world
 
 
-class Stored(NodeMetrics):
-    def __init__(self, *metrics: Json, problem: str = "") -> None:
+class Stored(ApiReader):
+    def __init__(self, *metrics: Json, pods: tuple[Json, ...] = (), problem: str = "") -> None:
         super().__init__()
         self._stored = {metric["metadata"]["name"]: metric for metric in metrics}
-        self._problem = problem
+        self._pods, self._problem = pods, problem
 
-    def read(self, name: str) -> Json | None:
+    def node_metric(self, name: str) -> Json | None:
+        self._fail()
+        return self._stored.get(name)
+
+    def unbound_pods(self) -> Json:
+        self._fail()
+        return {"items": list(self._pods)}
+
+    def _fail(self) -> None:
         if self._problem:
             raise NotRead(self._problem)
-        return self._stored.get(name)
 
 
 class Answered(NamedTuple):
@@ -137,14 +144,14 @@ class Answered(NamedTuple):
 def ask(
     world: World,
     url: str,
-    metrics: NodeMetrics | None = None,
+    reader: ApiReader | None = None,
     *,
     method: str = "GET",
     host: str = "localhost:8081",
     local: bool = True,
 ) -> Answered:
     path, _, query = url.partition("?")
-    application = Application(world.context, metrics or Stored(), local=local)
+    application = Application(world.context, reader or Stored(), local=local)
 
     async def reply() -> Reply:
         made = reply_to(application.pages(), Request(method, path, dict(parse_qsl(query)), host=host))

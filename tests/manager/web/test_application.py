@@ -111,7 +111,7 @@ def test_the_page_explains_as_the_command_does() -> None:
     explained = explanation.of_node(world.context, Stored(result), "n1")
     assert explained is not None
     data = ask(world, "/ui/api/nodes/n1/explain", Stored(result)).json
-    assert data == {**as_json(explained[0]), "problem": ""}
+    assert data == {**as_json(explained[0]), "problem": "", "pods": data["pods"]}
     assert {term["name"] for term in data["terms"]} >= {"reserved", "unused", "mid"}
     away = ask(world, "/ui/api/nodes/n1/explain", Stored(problem="it is away")).json
     assert away["problem"] == "it is away"
@@ -120,14 +120,14 @@ def test_the_page_explains_as_the_command_does() -> None:
 def test_numbers_for_programs() -> None:
     world = typical()
     overview, (node,) = ask(world, "/ui/api/overview").json, ask(world, "/ui/api/nodes").json["nodes"]
-    assert overview["sums"]["used"] == {"cpuMilli": 6000, "memoryBytes": 24 * 2**30}
-    assert (overview["sums"]["usedByProd"]["cpuMilli"], overview["states"]) == (4000, {"publishing": 1})
+    assert overview["sums"]["usage"] == {"cpuMilli": 6000, "memoryBytes": 24 * 2**30}
+    assert (overview["sums"]["prodUsage"]["cpuMilli"], overview["states"]) == (4000, {"publishing": 1})
     assert node == ask(world, "/ui/api/nodes/n1").json
-    assert (node["node"], node["published"]) == ("n1", {"cpuMilli": 4000, "memoryBytes": 10 * 2**30})
+    assert (node["node"], node["mid"]) == ("n1", {"cpuMilli": 4000, "memoryBytes": 10 * 2**30})
     for url in ("/ui/api/history?range=24h", "/ui/api/nodes/n1/history"):
         lines = ask(world, url).json
-        assert (lines["cpuCores"]["peak"][-1], lines["memoryGiB"]["requested"][-1]) == (5.0, 30.0)
-        assert len(lines["times"]) == len(lines["cpuCores"]["used"])
+        assert (lines["cpuCores"]["prodPeak"][-1], lines["memoryGiB"]["prodRequested"][-1]) == (5.0, 30.0)
+        assert len(lines["times"]) == len(lines["cpuCores"]["usage"])
 
 
 def test_boxes_at_the_top_name_the_first_action() -> None:
@@ -137,10 +137,11 @@ def test_boxes_at_the_top_name_the_first_action() -> None:
     fresh = World()
     fresh.put(node("n1"), metric(conditions=(prediction_ready(ready=False), published("ColocationDisabled"))))
     fresh.sample()
-    assert "note: Colocation is disabled, so" in problems(fresh)
-    assert "kubectl -n headroom-system edit configmap slo-controller-config" in problems(fresh)
+    assert "Colocation is disabled, so" in ask(fresh, "/ui/api/overview").json["next"]["text"]
+    command = "kubectl -n headroom-system edit configmap slo-controller-config"
+    assert ask(fresh, "/ui/api/overview").json["next"]["command"] == command
     world = typical()
-    assert "Colocation is disabled, so" not in problems(world)
+    assert ask(world, "/ui/api/overview").json["next"] is None
     world.context.in_force = after_change(world.context.in_force, '{"enable": "maybe"}', present=True)
     assert "error: The colocation config cannot be used" in problems(world)
 
@@ -170,4 +171,4 @@ def test_the_page_is_documented() -> None:
     assert {name.strip() for row in lines for name in row.split(",")} - {"---"} == lines_of_the_script()
     paths = re.findall(r"^(/ui/api/\S+)", PAGE, flags=re.MULTILINE)
     answers = [ask(typical(), path.replace("NAME", "n1")) for path in paths]
-    assert [(answer.status, bool(answer.json)) for answer in answers] == [(200, True)] * 6
+    assert [(answer.status, bool(answer.json)) for answer in answers] == [(200, True)] * 7

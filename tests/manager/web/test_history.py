@@ -7,7 +7,7 @@ from tests.support.objects import NOW
 
 def _point(used: float, **others: float) -> Floats:
     point = nothing()
-    point[at(Series.USED, "cpu")] = used
+    point[at(Series.USAGE, "cpu")] = used
     for name, value in others.items():
         point[at(Series[name], "cpu")] = value
     return point
@@ -22,25 +22,25 @@ def history_of(*points: tuple[str, float, float]) -> History:
 
 def test_a_minute_keeps_the_last() -> None:
     plot = history_of(("n1", 0, 1.0), ("n1", 30, 2.0), ("n1", 60, 3.0)).plot("n1", "2h", NOW + 60)
-    assert plot.of(Series.USED, "cpu")[-2:].tolist() == [2.0, 3.0]
+    assert plot.of(Series.USAGE, "cpu")[-2:].tolist() == [2.0, 3.0]
     assert plot.times[-1] == NOW + 60
-    assert np.isnan(plot.of(Series.USED, "memory")).all()
+    assert np.isnan(plot.of(Series.USAGE, "memory")).all()
 
 
 def test_ten_minutes_keep_the_largest() -> None:
     """The largest that was measured, so that no peak is lost, and the last of the rest."""
     history = History()
     for minute, used, published in ((0, 1.0, 7.0), (4, 5.0, 3.0), (9, 2.0, 4.0)):
-        history.put("n1", _point(used, PUBLISHED=published), NOW + 60 * minute)
+        history.put("n1", _point(used, MID=published), NOW + 60 * minute)
     plot = history.plot("n1", "24h", NOW + 540)
-    assert [plot.of(series, "cpu")[-1] for series in (Series.USED, Series.PUBLISHED)] == [5.0, 4.0]
+    assert [plot.of(series, "cpu")[-1] for series in (Series.USAGE, Series.MID)] == [5.0, 4.0]
 
 
 @pytest.mark.parametrize("length", RINGS)
 def test_old_points_go(length: str) -> None:
     """Samples older than a ring never return, also after a longer pause."""
     history, ring = history_of(("n1", 0, 1.0)), RINGS[length]
-    assert history.plot("n1", length, NOW + ring.seconds - ring.step_seconds).of(Series.USED, "cpu")[0] == 1.0
+    assert history.plot("n1", length, NOW + ring.seconds - ring.step_seconds).of(Series.USAGE, "cpu")[0] == 1.0
     for _ in range(2):
         assert np.isnan(history.plot("n1", length, NOW + ring.seconds).values).all()
         history.put("n2", _point(2.0), NOW + ring.seconds)  # of another node: the column is used again

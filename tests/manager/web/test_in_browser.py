@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from crds.names import MID_CPU, MID_MEMORY
 from tests.agent.process import get
 from tests.manager.stage import METRICS, Manager, Stage, prepared
-from tests.manager.web.browser import Tab, running, tab_of
+from tests.manager.web.browser import Tab, tab_of
 from tests.manager.web.made_cluster import metric, prediction_ready
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
@@ -68,12 +67,6 @@ def page(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         assert "please report it" not in manager.log_text()
 
 
-@pytest.fixture(scope="module")
-def browser(browser_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with running(browser_program, tmp_path_factory.mktemp("browser")) as port:
-        yield port
-
-
 def _shown(page: Page, name: str, state: str) -> bool:
     return bool((result := page.data(f"nodes/{name}")) and result["state"] == state)
 
@@ -102,11 +95,11 @@ async def test_the_page_shows_the_cluster(page: Page, browser: int) -> None:
         cpu, memory = await _figure(tab, "cpu"), await _figure(tab, "memory")
         metric_now = page.stage.cluster.api.get(f"{METRICS}/ui-publishes")["status"]
         assert metric_now["prodPeakMetric"]["resource"]["resources"]["cpu"] == "5000m"
-        assert (cpu["peak"][-1], cpu["used"][-1], cpu["usedByProd"][-1]) == (5.0, 6.0, 4.0)
-        assert cpu["published"][-1] * 1000 == 4000
+        assert (cpu["prodPeak"][-1], cpu["usage"][-1], cpu["prodUsage"][-1]) == (5.0, 6.0, 4.0)
+        assert cpu["mid"][-1] * 1000 == 4000
         assert page.stage.published("ui-publishes") == {MID_CPU: "4k", MID_MEMORY: str(10 * 2**30)}
-        assert (memory["published"][-1], memory["used"][-1]) == (10.0, 24.0)
-        assert await tab.evaluate("document.querySelector('path.line.peak').getTotalLength() >= 0")
+        assert (memory["mid"][-1], memory["usage"][-1]) == (10.0, 24.0)
+        assert await tab.evaluate("document.querySelector('path.line.prodPeak').getTotalLength() >= 0")
         await tab.narrow(400)
         narrow = await tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         assert narrow, "the page scrolls sideways on a narrow screen"
@@ -129,16 +122,16 @@ async def test_the_script_helps(page: Page, browser: int) -> None:
     async with tab_of(browser) as tab:
         await tab.open(page.url("/nodes/ui-publishes"))
         await tab.until("document.querySelectorAll('figure.plot').length === 2")
-        legend = "document.querySelector('figure[data-resource=cpu] .legend b[data-style=peak]').textContent"
+        legend = "document.querySelector('figure[data-resource=cpu] .legend b[data-style=prodPeak]').textContent"
         assert await tab.evaluate(legend) == "5000m"
         await tab.evaluate("document.querySelector('figure[data-resource=cpu] svg[role=img]').focus()")
         await tab.press("Home")
-        assert await tab.evaluate(legend) == "–"  # noqa: RUF001 - two hours ago this node was unknown
+        assert await tab.evaluate(legend) == "-"  # two hours ago this node was unknown
         await tab.press("End")
         assert await tab.evaluate(legend) == "5000m"
         await tab.evaluate("document.querySelector('details').open = true; document.activeElement.blur()")
         page.report("ui-publishes", peak=7.0)
-        eventually(lambda: page.data("nodes/ui-publishes")["peak"]["cpuMilli"] == 7000, "the new peak is recorded")
+        eventually(lambda: page.data("nodes/ui-publishes")["prodPeak"]["cpuMilli"] == 7000, "the new peak is recorded")
         await tab.evaluate("refresh()")
         await tab.until(f"{legend} === '7000m'")
         assert await tab.evaluate("document.querySelector('details').open")

@@ -27,12 +27,12 @@ def test_sums_count_nodes_that_report(world: World) -> None:
     assert (result.nodes, result.reporting, result.warm, result.cold) == (4, 2, 4, 1)
     assert {series: number for (series, resource), number in result.numbers.items() if resource == "cpu"} == {
         Series.ALLOCATABLE: 80.0,
-        Series.REQUESTED: 39.0,
-        Series.PEAK: 10.0,
-        Series.USED_BY_PROD: 8.0,
-        Series.USED: 22.0,
-        Series.PUBLISHED: 4.0,
-        Series.ALLOCATED: 3.0,
+        Series.PROD_REQUESTED: 39.0,
+        Series.PROD_PEAK: 10.0,
+        Series.PROD_USAGE: 8.0,
+        Series.USAGE: 22.0,
+        Series.MID: 4.0,
+        Series.MID_REQUESTED: 3.0,
     }
     assert result.states == {State.SILENT: 1, State.LATE: 1, State.PUBLISHING: 1, State.OFF: 1}
     assert ([row.name for row in result.attention], [row.name for row in result.wasteful]) == (["c", "d"], ["b"])
@@ -41,6 +41,15 @@ def test_sums_count_nodes_that_report(world: World) -> None:
 def test_waste_is_unneeded_and_unpublished(world: World) -> None:
     """Requested, not needed at the peak, and not published: 30 - 5 = 25 of b, 9 - 5 - 4 = 0 of a, not known of c."""
     assert [waste(world.recorder.rows[name], "cpu") for name in "abc"] == [0.0, 25.0, None]
+    assert overview(world.recorder).waste == (25.0, 0.0)
+
+
+def test_waste_is_unknown_without_a_prediction() -> None:
+    world = World()
+    world.put(node("cold"), metric("cold", ready=False), pod("p", {"cpu": "9"}, on="cold"))
+    world.sample()
+    assert waste(world.recorder.rows["cold"], "cpu") is None
+    assert overview(world.recorder).waste == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +60,7 @@ def test_waste_is_unneeded_and_unpublished(world: World) -> None:
         (Query(sort="name"), "abcd"),
         (Query(sort="cpu"), "bacd"),  # unknown values are last
         (Query(sort="cpu", backwards=True), "abcd"),
-        (Query(sort="waste-cpu"), "bacd"),
+        (Query(sort="waste"), "bacd"),
         (Query(sort="report"), "dabc"),
         (Query(q="A"), "a"),
         (Query(state="late"), "d"),

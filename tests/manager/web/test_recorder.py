@@ -18,6 +18,7 @@ READY = prediction_ready(ready=True)
 DEFICIT = {**published(), "type": names.CONDITION_MID_DEFICIT, "status": "True", "reason": "Deficit"}
 OF_ANOTHER = {"name": "n1", "ownerReferences": [{"kind": "Node", "uid": "another"}]}
 MID = ("4000", "10Gi")
+AWAY = {"type": "Ready", "status": "Unknown"}
 
 
 def seen(the_node: Json, its_metric: Json | None, *pods: Json) -> Row:
@@ -32,12 +33,12 @@ def test_a_row_has_the_numbers() -> None:
     numbers = {series: (row.number(series, "cpu"), row.number(series, "memory")) for series in Series}
     assert numbers == {
         Series.ALLOCATABLE: (16.0, 64.0),
-        Series.REQUESTED: (9.0, 30.0),
-        Series.PEAK: (5.0, pytest.approx(16.8, rel=1e-3)),
-        Series.USED_BY_PROD: (4.0, 14.0),  # Prod pods and system
-        Series.USED: (6.0, 24.0),
-        Series.PUBLISHED: (4.0, 10.0),
-        Series.ALLOCATED: (3.0, 2.0),
+        Series.PROD_REQUESTED: (9.0, 30.0),
+        Series.PROD_PEAK: (5.0, pytest.approx(16.8, rel=1e-3)),
+        Series.PROD_USAGE: (4.0, 14.0),  # Prod pods and system
+        Series.USAGE: (6.0, 24.0),
+        Series.MID: (4.0, 10.0),
+        Series.MID_REQUESTED: (3.0, 2.0),
     }
     assert (row.prediction, row.warm, row.cold, row.age) == ("ready", 2, 0, 10.0)
 
@@ -51,11 +52,14 @@ def test_a_row_has_the_numbers() -> None:
         (node(mid=MID), metric(conditions=(READY, published("Held"))), State.RETURNING),
         (node(mid=MID), metric(conditions=(READY, published("ReportExpired")), age=2000.0), State.EXPIRED),
         (node(mid=MID), metric(age=400.0), State.LATE),
-        (node(mid=MID), metric(age=400.0, conditions=(DEFICIT,)), State.DEFICIT),  # whatever else holds
+        (node(mid=MID), metric(age=400.0, conditions=(DEFICIT,)), State.DEFICIT),
         (node(), metric(ready=False), State.LEARNING),
         (node(), metric(), State.NOTHING),
         (node(), metric(conditions=(READY,)), State.NEW),
         (node(), None, State.SILENT),
+        (node(mid=MID, conditions=(AWAY,)), metric(conditions=(DEFICIT,)), State.NOT_READY),  # whatever else holds
+        (node(conditions=({**AWAY, "status": "True"}, {**AWAY, "type": "DiskPressure"})), None, State.SILENT),
+        (node(labels={"type": "virtual-kubelet"}, conditions=(AWAY,)), None, State.EXCLUDED),
         (node(), {**metric(), "metadata": OF_ANOTHER}, State.SILENT),  # of another machine of that name
         (node(labels={"type": "virtual-kubelet"}), None, State.EXCLUDED),
     ],
@@ -70,7 +74,7 @@ def test_states(the_node: Json, its_metric: Json | None, state: State) -> None:
 
 def test_report_of_another_agent_is_shown() -> None:
     row = seen(node(), report(mid=None))
-    numbers = [row.number(series, "cpu") for series in (Series.USED, Series.PEAK, Series.USED_BY_PROD)]
+    numbers = [row.number(series, "cpu") for series in (Series.USAGE, Series.PROD_PEAK, Series.PROD_USAGE)]
     assert (numbers, row.warm, row.cold) == ([6.0, None, None], None, None)
 
 
@@ -80,8 +84,8 @@ def test_missing_reports_leave_a_gap() -> None:
     world.now += 600
     world.sample()
     plot = world.recorder.history.plot("n1", "2h", world.now)
-    assert np.isnan(plot.of(Series.USED, "cpu")[-1])
-    assert [plot.of(series, "cpu")[-1] for series in (Series.PUBLISHED, Series.REQUESTED)] == [4.0, 9.0]
+    assert np.isnan(plot.of(Series.USAGE, "cpu")[-1])
+    assert [plot.of(series, "cpu")[-1] for series in (Series.MID, Series.PROD_REQUESTED)] == [4.0, 9.0]
 
 
 def test_pods_count_once_listed() -> None:
@@ -89,7 +93,7 @@ def test_pods_count_once_listed() -> None:
     world.context.cluster.pods_synced = False
     world.put(node(), metric(), pod("web", {"cpu": "1"}))
     world.sample()
-    assert world.recorder.rows["n1"].number(Series.REQUESTED, "cpu") is None
+    assert world.recorder.rows["n1"].number(Series.PROD_REQUESTED, "cpu") is None
 
 
 def test_past_survives_a_relist_and_goes_with_the_node() -> None:
@@ -98,7 +102,7 @@ def test_past_survives_a_relist_and_goes_with_the_node() -> None:
     def past() -> list[float]:
         world.sample()
         plot = world.recorder.history.plot("n1", "2h", world.now)
-        return [float(entry) for entry in plot.of(Series.PUBLISHED, "cpu")[-2:]]
+        return [float(entry) for entry in plot.of(Series.MID, "cpu")[-2:]]
 
     world.now += 60
     world.context.cluster.put_node(mid_node, listed=True)

@@ -7,7 +7,7 @@ import pytest
 from headroom.kube import ApiError, ApiServer, ApiUnavailable
 from manager.http import ListenError
 from manager.settings import load
-from manager.web.explanation import NodeMetrics, NotRead
+from manager.web.api_reader import ApiReader, NotRead
 from manager.web.server import UiServer, is_loopback
 from tests.agent.process import get
 from tests.manager.web.made_cluster import typical
@@ -18,10 +18,10 @@ class _Api(ApiServer):
     def __init__(self, answer: Json | Exception) -> None:
         self._answer_with = answer
 
-    async def get(self, path: str, params: Any = None) -> Json:  # noqa: ANN401, ARG002
+    async def get(self, path: str, params: Any = None) -> Json:  # noqa: ANN401
         if isinstance(self._answer_with, Exception):
             raise self._answer_with
-        return {**self._answer_with, "path": path}
+        return {**self._answer_with, "path": path, "params": params}
 
 
 def _get(port: int, path: str) -> int:
@@ -68,13 +68,26 @@ def test_wrong_address_names_the_flag() -> None:
 
 
 async def test_node_metrics_are_read() -> None:
-    metrics, loop = NodeMetrics(), asyncio.get_running_loop()
-    metrics.attach(_Api({"kind": "NodeMetric"}), loop)
-    result = await asyncio.to_thread(metrics.read, "n1")
+    reader, loop = ApiReader(), asyncio.get_running_loop()
+    reader.attach(_Api({"kind": "NodeMetric"}), loop)
+    result = await asyncio.to_thread(reader.node_metric, "n1")
     assert result is not None
     assert result["path"].endswith("/nodemetrics/n1")
-    metrics.attach(_Api(ApiError(404, "NotFound", "none")), loop)
-    assert await asyncio.to_thread(metrics.read, "n1") is None
+    reader.attach(_Api(ApiError(404, "NotFound", "none")), loop)
+    assert await asyncio.to_thread(reader.node_metric, "n1") is None
+
+
+async def test_unbound_pods_are_read_twice_a_minute() -> None:
+    """A list serves all readers for 30 seconds; it contains pods without a node, at most 500."""
+    now = [0.0]
+    reader, loop = ApiReader(lambda: now[0]), asyncio.get_running_loop()
+    reader.attach(_Api({"kind": "PodList"}), loop)
+    first = await asyncio.to_thread(reader.unbound_pods)
+    assert first["params"] == {"fieldSelector": "spec.nodeName=,status.phase=Pending", "limit": "500"}
+    now[0] = 30.0
+    assert await asyncio.to_thread(reader.unbound_pods) is first
+    now[0] = 31.0
+    assert await asyncio.to_thread(reader.unbound_pods) is not first
 
 
 @pytest.mark.parametrize(
@@ -86,17 +99,17 @@ async def test_node_metrics_are_read() -> None:
     ],
 )
 async def test_failures_are_one_sentence(error: Exception, why: str) -> None:
-    metrics = NodeMetrics()
-    metrics.attach(_Api(error), asyncio.get_running_loop())
+    reader = ApiReader()
+    reader.attach(_Api(error), asyncio.get_running_loop())
     with pytest.raises(NotRead, match=why):
-        await asyncio.to_thread(metrics.read, "n1")
+        await asyncio.to_thread(reader.node_metric, "n1")
 
 
 def test_without_a_session_nothing_hangs() -> None:
-    metrics, loop = NodeMetrics(), asyncio.new_event_loop()
+    reader, loop = ApiReader(), asyncio.new_event_loop()
     with pytest.raises(NotRead, match="no session"):
-        metrics.read("n1")
+        reader.node_metric("n1")
     loop.close()
-    metrics.attach(_Api({}), loop)
+    reader.attach(_Api({}), loop)
     with pytest.raises(NotRead, match="no session"):
-        metrics.read("n1")
+        reader.node_metric("n1")

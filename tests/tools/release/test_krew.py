@@ -11,23 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.tools.release.conftest import HERE
 from tools.release import krew
 
 ROOT = Path(__file__).parents[3]
-HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
-@pytest.fixture
-def filled(tmp_path: Path) -> Path:
-    """The installation for this Python, with our own packages alone: libraries take minutes to download."""
-    folder = tmp_path / "filled"
-    for name in ("crds", "headroom"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, folder / "lib" / HERE / name, ignore=ignored)
-    info = folder / "lib" / HERE / "headroom-9.9.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: headroom\nVersion: 9.9\n")
-    return folder
 
 
 def _installed(filled: Path, tmp_path: Path) -> Path:

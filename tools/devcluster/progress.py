@@ -1,0 +1,83 @@
+"""Draws one progress bar over all parts of a build. Times of finished parts correct the estimate of the others."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Event, Thread
+
+WIDTH = 24
+REFRESH_SECONDS = 1.0
+ALMOST = 0.97  # a part that takes longer than estimated stays below its end
+
+Say = Callable[[str], None]
+
+
+class Progress:
+    """Takes lines of progress, and adds the share of the work that is done and the time that is left.
+
+    On a terminal the bar is the last line, and moves each second. Elsewhere it is part of each line.
+    """
+
+    def __init__(
+        self,
+        parts: Mapping[str, float],
+        say: Say,
+        *,
+        terminal: bool | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """The parts, with the estimated time of each [s]; `terminal` is whether standard output is one."""
+        self._left, self._say, self._clock = dict(parts), say, clock
+        self._terminal = sys.stdout.isatty() if terminal is None else terminal
+        self._done, self._spent = 0.0, 0.0  # estimated and real time of the finished parts [s]
+        self._part, self._began = "", 0.0
+
+    def __call__(self, line: str) -> None:
+        """Print a line."""
+        if self._terminal:
+            self._say(f"\r\033[K{line}")
+            self._draw()
+        else:
+            self._say(f"{self.bar()}  {line}" if self._left else line)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Measure a part; one without an estimate takes no time."""
+        self._part, self._began = name, self._clock()
+        end = Event()
+        ticker = Thread(target=self._tick, args=(end,), daemon=True)
+        if self._terminal and name in self._left:
+            ticker.start()
+        try:
+            yield
+        finally:
+            end.set()
+            if ticker.is_alive():
+                ticker.join()
+        if name in self._left:
+            self._done += self._left.pop(name)
+            self._spent += self._clock() - self._began
+        self._part = ""
+
+    def bar(self) -> str:
+        """Return the bar: "[######------] 42 %, about 3 min left"."""
+        total = self._done + sum(self._left.values())
+        pace = self._spent / self._done if self._done else 1.0  # real time for a second of the estimate
+        estimate = self._left.get(self._part, 0.0)
+        running = min((self._clock() - self._began) / pace, ALMOST * estimate) if self._part else 0.0
+        share = (self._done + running) / total if total else 1.0
+        filled = round(WIDTH * share)
+        left = pace * (total - self._done - running)
+        minutes = f"about {max(1, round(left / 60))} min left"
+        return f"[{'#' * filled}{'-' * (WIDTH - filled)}] {100 * share:3.0f} %, {minutes}"
+
+    def _draw(self) -> None:
+        if self._left:
+            sys.stdout.write(f"\r\033[K{self.bar()}: {self._part}")
+            sys.stdout.flush()
+
+    def _tick(self, end: Event) -> None:
+        while not end.wait(REFRESH_SECONDS):
+            self._draw()
+        sys.stdout.write("\r\033[K")

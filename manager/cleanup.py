@@ -54,8 +54,11 @@ _CREATORS: Final = (
 _FORCE: Final = "headroom.dev/uninstall"  # annotation of the manager's Deployment; force: as --force
 _REFUSED: Final = """\
 Refused: Mid pods run, and nothing was changed.{pods}
-Let them end, or delete them, and uninstall again; "enable": false in ConfigMap {namespace}/{name} stops publishing.
-To uninstall all the same, although a kubelet that restarts then fails these pods, run this and uninstall again:
+Choose one of these, and then {again} again:
+1. Let the pods end. Set "enable": false, so that no others are placed:
+  kubectl --namespace {namespace} edit configmap {name}
+2. Delete the pods, or scale down the workloads that own them.
+3. Remove Headroom although they run. A kubelet that restarts then fails these pods:
   kubectl --namespace {namespace} annotate deployment headroom-manager {annotation}=force{rollback}"""
 _ROLLBACK: Final = """
 To keep Headroom, which helm shows as uninstalling:
@@ -157,7 +160,8 @@ class Cleanup:
             where = {"namespace": self.options.namespace, "name": self.options.config_name}
             fields = {"release": self.options.release, "revision": revision, **where}
             rollback = _ROLLBACK.format(**fields) if revision is not None else ""
-            raise Refused(_REFUSED.format(pods=pods, annotation=_FORCE, rollback=rollback, **where))
+            command = "run this Job" if revision is None else "run `helm uninstall`"
+            raise Refused(_REFUSED.format(pods=pods, annotation=_FORCE, again=command, rollback=rollback, **where))
         await self._stop(MANAGER, LEASE_NAME)
         await self._stop(SCHEDULER, self.options.scheduler_name)
         # They published and scheduled until they ended: only the objects that exist now count.

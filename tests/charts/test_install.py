@@ -149,6 +149,8 @@ def test_next_commands_are_named(cluster: Cluster) -> None:
     assert "WARNING" not in text
     assert "koord" not in text
     assert [line[:2] for line in text.splitlines() if re.match(r"\d\.", line)] == ["1.", "2.", "3."]
+    assert "`helm uninstall` fails and changes nothing. How to go on:  kubectl -n default logs job/headroom-un" in text
+    assert "run the uninstall Job, or Nodes keep their Mid resources" in notes(cluster, "default", "gitops=true")
 
 
 def test_commands_are_understood(cluster: Cluster) -> None:

@@ -137,7 +137,7 @@ def _printed(said: str, command: str) -> list[str]:
 def _uninstall(life: Life) -> None:
     """The command that a refusal prints uninstalls Headroom although the Mid pod runs."""
     said = life.refused_by_helm("uninstall", "--timeout", "4m")
-    life.cluster.kubectl(*_printed(said, "kubectl"))
+    life.cluster.kubectl(*_printed(said, "kubectl --namespace headroom-system annotate"))
     life.helm("uninstall", "--wait", "--timeout", "4m")
     life.cluster.kubectl("-n", SHOP, "delete", "pod", "--all", "--timeout=120s")
     life.log("the Mid pod is gone")

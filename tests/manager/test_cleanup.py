@@ -150,11 +150,27 @@ async def test_running_mid_pods_refuse(installed: Installed, capsys: pytest.Capt
         await installed.run(delete_config=True, delete_priority_classes=True)
     assert installed.api.objects == before
     force, keep = "headroom.dev/uninstall=force", "helm rollback headroom 3 --namespace headroom-system"
-    for part in ("nothing was changed", "shop/m on Node busy", '"enable": false', force, keep):
+    edit = "kubectl --namespace headroom-system edit configmap slo-controller-config"
+    for part in (
+        "nothing was changed",
+        "shop/m on Node busy",
+        '"enable": false',
+        edit,
+        force,
+        keep,
+        "`helm uninstall`",
+    ):
         assert part in str(refused.value)
     assert await installed.run(force=True) == []
     assert installed.mid("busy") == {}
     assert "Nodes lost the resources of Mid pods that still run:\n  shop/m on Node busy" in capsys.readouterr().out
+
+
+async def test_refusal_without_helm_names_the_job(installed: Installed) -> None:
+    installed.release("deployed")
+    with pytest.raises(Refused, match="Choose one of these, and then run this Job again") as refused:
+        await installed.run(without_helm=True)
+    assert "helm" not in str(refused.value)
 
 
 async def test_services_are_stopped_before_anything_is_removed(over: Installed) -> None:

@@ -1,5 +1,6 @@
 """The documentation site: its navigation, its links, and its build where MkDocs is installed."""
 
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -84,4 +85,6 @@ def test_site_builds_strictly(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "site/repository/charts/headroom/values.yaml").is_file()
-    assert "sh elsewhere" not in (tmp_path / "site/quick-start.html").read_text(encoding="utf-8")
+    page = (tmp_path / "site/quick-start.html").read_text(encoding="utf-8")
+    assert "sh elsewhere" not in page
+    assert re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"?https?:[^>]*>", page) == []  # of another host

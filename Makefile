@@ -152,6 +152,11 @@ chart-schema: $(STAMP) ## Write the generated parts of values.schema.json: field
 docs: $(STAMP) ## Write the tables of docs/configuration.md from the types of the configuration
 	@$(PY) -m tests.docs.configuration
 
+.PHONY: docs-site
+docs-site: $(STAMP) ## Build the documentation site into dist/site (mkdocs.yml)
+	@$(PY) -c 'import material' 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+
 KREW_ARGS ?=
 RELEASE_ARGS ?=
 .PHONY: krew
@@ -170,6 +175,8 @@ lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.tom
 	done
 	@$(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes \
 	  --custom-compile-command 'make lock' -c requirements/manager.txt pyproject.toml -o requirements/cli.txt
+	@$(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes \
+	  --custom-compile-command 'make lock' --extra docs -c requirements/dev.txt pyproject.toml -o requirements/docs.txt
 	@sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(VENV)/bin/uv pip compile --quiet --upgrade \
 	  --python-version 3.11 --universal --generate-hashes --custom-compile-command 'make lock' - -o requirements/build.txt
 

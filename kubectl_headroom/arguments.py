@@ -4,7 +4,7 @@ import argparse
 from importlib import metadata
 from typing import Final, TypeAlias
 
-from kubectl_headroom import parsers
+from kubectl_headroom import parsers, targets
 from kubectl_headroom.backtest import options as backtest
 from kubectl_headroom.parsers import Parser
 
@@ -13,6 +13,10 @@ _EPILOG: Final = (
     "2 wrong command line or file, 3 no login or no API server, 130 interrupted"
 )
 
+_EXPLAINED: Final = (
+    *(targets.NODE, targets.POD, targets.QUOTA),
+    *(kind for kind in targets.WORKLOADS if kind != "cronjob"),  # its pods are of its Jobs
+)
 _Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  # noqa: SLF001 - its only name
 
 
@@ -45,19 +49,23 @@ def parser() -> Parser:
 def _add_top(commands: _Commands, parents: list[Parser]) -> None:
     about = "CPU and memory in use, predicted Prod peak, reclaimable and Mid resources, and waste"
     top = commands.add_parser("top", help=about, description=f"{about}.", parents=parents)
-    top.add_argument(
-        "what", nargs="?", choices=("nodes", "node", "pods", "pod"), default="nodes", help="default: nodes"
+    top.add_words(
+        "words",
+        ("nodes", "pods"),
+        _settle_top,
+        metavar="TYPE [NAME ...]",
+        about="nodes or pods, and the names of some of them (default: all nodes)",
     )
     place = top.add_mutually_exclusive_group()
     place.add_argument(
         *("-n", "--namespace"),
         metavar="NAME",
-        type=parsers.name,
+        type=targets.name,
         help="pods: of this namespace (default: the context's; all with --node)",
     )
     place.add_argument("-A", "--all-namespaces", action="store_true", help="pods: of all namespaces")
     which = top.add_mutually_exclusive_group()
-    which.add_argument("--node", metavar="NAME", type=parsers.name, help="only this node, or pods on it")
+    which.add_argument("--node", metavar="NAME", type=targets.name, help="only this node, or pods on it")
     which.add_argument(
         "-l", "--selector", metavar="SELECTOR", help="only nodes, or pods, with these labels, as of kubectl"
     )
@@ -67,6 +75,18 @@ def _add_top(commands: _Commands, parents: list[Parser]) -> None:
         default="name",
         help="largest first; waste by its larger share of the whole (default: name)",
     )
+    parsers.add_no_headers(top)
+
+
+def _settle_top(options: argparse.Namespace) -> None:
+    words = options.words or [targets.NODE]
+    options.what, options.names = targets.parse(words, (targets.NODE, targets.POD))
+    if options.names and (options.node or options.selector):
+        raise argparse.ArgumentTypeError("names exclude --node and -l")
+    if options.names and options.all_namespaces:
+        raise argparse.ArgumentTypeError("a pod cannot be named with -A: name its namespace with -n")
+    if options.what == targets.NODE and options.node:
+        options.names = [options.node]
 
 
 def _add_shadow(commands: _Commands, parents: list[Parser]) -> None:
@@ -74,23 +94,25 @@ def _add_shadow(commands: _Commands, parents: list[Parser]) -> None:
     shadow = commands.add_parser("shadow", help=about, description=f"{about.capitalize()}.", parents=parents)
     shadow.add_argument("-l", "--selector", metavar="SELECTOR", help="only nodes with these labels, as of kubectl")
     parsers.add_namespace(shadow)
+    parsers.add_no_headers(shadow)
 
 
 def _add_simulate(commands: _Commands, parents: list[Parser]) -> None:
     about = "the scheduler plugins' result for a pod: each node's verdict, scores, rank and the numbers behind them"
     simulate = commands.add_parser("simulate", help=about, description=f"{about.capitalize()}.", parents=parents)
-    simulate.add_argument("what", choices=("pod",), help="the kind of object")
-    simulate.add_argument(
+    simulate.add_words(
         "source",
-        metavar="FILE|NAME",
-        help="manifest of pods, Deployments, StatefulSets, DaemonSets, Jobs or CronJobs, - reads standard input; "
-        "or the name of a pod of the cluster",
+        (targets.POD, *targets.WORKLOADS),
+        _settle_simulate,
+        metavar="TYPE NAME",
+        about="a pod of the cluster, or a workload, of which a pod of the template is simulated; "
+        "pod FILE: manifest of pods, Deployments, StatefulSets, DaemonSets, Jobs or CronJobs, - reads standard input",
     )
     simulate.add_argument(
-        "-n", "--namespace", metavar="NAME", type=parsers.name, help="of the pod (default: the context's)"
+        "-n", "--namespace", metavar="NAME", type=targets.name, help="of the pod (default: the context's)"
     )
     parsers.add_profile(simulate)
-    simulate.add_argument("--node", metavar="NAME", type=parsers.name, help="only this node, with every number")
+    simulate.add_argument("--node", metavar="NAME", type=targets.name, help="only this node, with every number")
     simulate.add_argument(
         "--limit",
         metavar="N",
@@ -98,6 +120,23 @@ def _add_simulate(commands: _Commands, parents: list[Parser]) -> None:
         default=20,
         help="list so many nodes; 0 lists all, as -o wide does (default: 20)",
     )
+
+
+def _settle_simulate(options: argparse.Namespace) -> None:
+    kinds, words = (targets.POD, *targets.WORKLOADS), options.source
+    if len(words) == 2 and targets.kind_of(words[0], kinds) == targets.POD:  # noqa: PLR2004 - TYPE and NAME
+        options.what, options.source = targets.POD, words[1]  # a name, or a file
+        return
+    options.what, names = targets.parse(words, kinds)
+    options.source = _only(names)
+
+
+def _only(names: list[str]) -> str:
+    if not names:
+        raise argparse.ArgumentTypeError("the following arguments are required: NAME")
+    if len(names) > 1:
+        raise argparse.ArgumentTypeError("one name is needed, as TYPE NAME or TYPE/NAME")
+    return names[0]
 
 
 def _add_quota(commands: _Commands, parents: list[Parser]) -> None:
@@ -115,7 +154,7 @@ def _add_quota(commands: _Commands, parents: list[Parser]) -> None:
         "-n",
         "--namespace",
         metavar="NAME",
-        type=parsers.name,
+        type=targets.name,
         help="list: only of this namespace",
     )
     place.add_argument(
@@ -124,6 +163,7 @@ def _add_quota(commands: _Commands, parents: list[Parser]) -> None:
         action="store_true",
         help="list: of all namespaces, which is the default: quotas borrow from one another",
     )
+    parsers.add_no_headers(quota)
     parsers.add_profile(quota)
 
 
@@ -133,14 +173,17 @@ def _add_explain(commands: _Commands, parents: list[Parser]) -> None:
         "its pending pods"
     )
     explain = commands.add_parser("explain", help=about, description=f"{about.capitalize()}.", parents=parents)
-    explain.add_argument("what", choices=("node", "pod", "quota"), help="the kind of object")
-    name = explain.add_argument(
-        "name", type=parsers.name, default=None, help="its name; with -f it may be absent where the file has one node"
+    explain.add_words(
+        "words",
+        _EXPLAINED,
+        _settle_explain,
+        metavar="TYPE NAME",
+        about=f"{', '.join(_EXPLAINED)}; of a workload the pods that wait. With -f the name may be absent where the "
+        "file has one node",
     )
     explain.add_argument(
         *("-f", "--filename"),
         metavar="FILE",
-        action=parsers.in_place_of(name),
         help="node: read its NodeMetric, Node, Pods and the colocation ConfigMap from this YAML or JSON in place of a "
         "cluster; - reads standard input",
     )
@@ -148,7 +191,7 @@ def _add_explain(commands: _Commands, parents: list[Parser]) -> None:
         "-n",
         "--namespace",
         metavar="NAME",
-        type=parsers.name,
+        type=targets.name,
         help="of the pod or quota (default: the context's); for a node that of Headroom, as --headroom-namespace",
     )
     parsers.add_profile(explain)
@@ -167,6 +210,11 @@ def _add_explain(commands: _Commands, parents: list[Parser]) -> None:
         help="node: what if this were the colocation config: its JSON, or a ConfigMap's manifest; - reads standard "
         "input",
     )
+
+
+def _settle_explain(options: argparse.Namespace) -> None:
+    options.what, names = targets.parse(options.words, _EXPLAINED)
+    options.name = None if options.filename is not None and not names else _only(names)
 
 
 def _add_config(commands: _Commands, login: Parser, output: Parser) -> None:

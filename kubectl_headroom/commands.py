@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from headroom import kube
-from kubectl_headroom import live, parsers, watching
+from kubectl_headroom import live, targets, watching
 from kubectl_headroom.config import diff
 from kubectl_headroom.config import file as config_file
 from kubectl_headroom.doctor import command as doctor
@@ -61,21 +61,30 @@ def _login(options: argparse.Namespace) -> live.Login:
 
 
 def _top(options: argparse.Namespace) -> Ask:
-    if options.what.startswith("pod"):
+    if options.what == targets.POD:
         everywhere = options.all_namespaces or (options.node is not None and options.namespace is None)
         return partial(
             top.pods,
             place=top.Place(options.namespace, everywhere),
+            names=options.names,
             node=options.node,
             output=options.output,
             order=options.sort_by,
             labels=options.selector,
+            headers=options.headers,
         )
-    return partial(top.nodes, only=options.node, output=options.output, order=options.sort_by, labels=options.selector)
+    return partial(
+        top.nodes,
+        names=options.names,
+        output=options.output,
+        order=options.sort_by,
+        labels=options.selector,
+        headers=options.headers,
+    )
 
 
 def _explain(options: argparse.Namespace) -> Ask:
-    if options.what != "node":
+    if options.what != targets.NODE:
         return _explain_by_plugins(options)
     return partial(
         explain.node,
@@ -97,10 +106,13 @@ def _explain_by_plugins(options: argparse.Namespace) -> Ask:
     from kubectl_headroom.quota import account_command as account  # noqa: PLC0415
 
     place = _place(options)
-    target = {"namespace": options.namespace, "name": options.name, "output": options.output}
-    if options.what == "quota":
-        return partial(account.quota, place=place, **target)
-    return partial(pod.pod, place=place, config_name=options.config_name, **target)
+    target = {"place": place, "namespace": options.namespace, "output": options.output}
+    if options.what == targets.QUOTA:
+        return partial(account.quota, name=options.name, **target)
+    if options.what == targets.POD:
+        return partial(pod.pod, config_name=options.config_name, name=options.name, **target)
+    workload = options.what, options.name
+    return partial(pod.pods_of, config_name=options.config_name, workload=workload, **target)
 
 
 def _place(options: argparse.Namespace) -> "Place":
@@ -122,7 +134,13 @@ def _diff(options: argparse.Namespace) -> Ask:
 
 
 def _shadow(options: argparse.Namespace) -> Ask:
-    return partial(shadow.nodes, namespace=options.namespace, selector=options.selector, output=options.output)
+    return partial(
+        shadow.nodes,
+        namespace=options.namespace,
+        selector=options.selector,
+        output=options.output,
+        headers=options.headers,
+    )
 
 
 def _doctor(options: argparse.Namespace) -> Ask:
@@ -140,10 +158,11 @@ def _simulate(options: argparse.Namespace) -> Ask:
     from kubectl_headroom.simulate import command, pod_file, profile  # noqa: PLC0415
 
     chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
-    file = pod_file.load(options.source) if pod_file.is_file(options.source) else None
+    is_file = options.what == targets.POD and pod_file.is_file(options.source)
+    file = pod_file.load(options.source) if is_file else None
     if file is None:
         try:
-            parsers.name(options.source)
+            targets.name(options.source)
         except argparse.ArgumentTypeError as error:
             raise CommandError(f"simulate pod: {error}.", USAGE) from error
     else:
@@ -158,6 +177,7 @@ def _simulate(options: argparse.Namespace) -> Ask:
         node=options.node,
         limit=options.limit,
         output=options.output,
+        kind=options.what,
     )
     return partial(command.pod, request=request)
 
@@ -168,7 +188,8 @@ def _quota(options: argparse.Namespace) -> Ask:
     place = _place(options)
     if options.what == "verify":
         return partial(command.verify, place=place, output=options.output)
-    return partial(command.quotas, place=place, namespace=options.namespace, output=options.output)
+    target = {"namespace": options.namespace, "output": options.output, "headers": options.headers}
+    return partial(command.quotas, place=place, **target)
 
 
 COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Ask]]] = {

@@ -36,15 +36,18 @@ def complete(words: Sequence[str]) -> list[str]:
     if awaiting is None and current.startswith("-"):
         options = parser._option_string_actions.items()  # noqa: SLF001 - as above
         return [*(_line(name, action.help) for name, action in options if name.startswith(current)), _NO_FILES_TOO]
-    following = parser._get_positional_actions()[places:]  # noqa: SLF001 - as above
-    return _values(awaiting or (following[0] if following else None), current)
+    positionals = parser._get_positional_actions()  # noqa: SLF001 - as above
+    following = positionals[:1] if parser.kinds else positionals[places:]
+    kinds = () if places or awaiting else parser.kinds
+    return _values(awaiting or (following[0] if following else None), current, kinds)
 
 
-def _values(action: argparse.Action | None, current: str) -> list[str]:
+def _values(action: argparse.Action | None, current: str, kinds: Sequence[str]) -> list[str]:
     if action is None:
         return [_NO_FILES_TOO]
     helps = {choice.dest: choice.help for choice in getattr(action, "_choices_actions", ())}
-    lines = [_line(str(name), helps.get(name)) for name in action.choices or () if str(name).startswith(current)]
+    names = [str(name) for name in action.choices or kinds]
+    lines = [_line(name, helps.get(name)) for name in names if name.startswith(current)]
     return [*lines, _FILES_TOO if action.dest in _FILES else _NO_FILES_TOO]
 
 

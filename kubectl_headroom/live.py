@@ -24,6 +24,7 @@ NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"  # path of the NodeMet
 
 TIMEOUT_SECONDS: Final = 30.0  # how long one request may take, by default of `--request-timeout` [s]
 
+ELSEWHERE: Final = "Another namespace is named with -n."  # the way out for an object that is not there
 _LOGS_REQUESTS: Final = 6  # the level from which requests are logged, as for kubectl
 _FORBIDDEN: Final = 403
 _UNAUTHORIZED: Final = 401
@@ -177,6 +178,21 @@ async def node(api: kube.ApiServer, name: str) -> Json:
             raise
     names = [str(item["metadata"]["name"]) for item in await objects(api, kube.paths.NODES)]
     raise CommandError(f"There is no node {name!r}. {suggestion(name, names, 'nodes')}")
+
+
+async def pod(api: kube.ApiServer, namespace: str, name: str) -> Json:
+    """The Pod of that name.
+
+    Raises:
+        CommandError: there is none; the message suggests names that are close.
+    """
+    result = await kube.optional(api.get(kube.paths.pod(namespace, name)))
+    if result is not None:
+        return result
+    names = [str(item["metadata"]["name"]) for item in await objects(api, kube.paths.pods(namespace))]
+    raise CommandError(
+        f"There is no pod {name!r} in namespace {namespace}. {suggestion(name, names, 'pods')} {ELSEWHERE}"
+    )
 
 
 def suggestion(name: str, names: Sequence[str], kind: str) -> str:

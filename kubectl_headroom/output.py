@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
 from headroom.runtime.sanitize import printable, printable_json
@@ -53,6 +54,15 @@ def nothing(namespace: str | None = None) -> None:
         namespace: the only namespace of the result; `None`: all.
     """
     line(f"No resources found{f' in {namespace} namespace.' if namespace else ''}", sys.stderr)
+
+
+def notes(texts: Iterable[str], *, headers: bool = True) -> None:
+    """Print notes below a table; on standard error, where the table is rows alone."""
+    listed, to = list(texts), sys.stdout if headers else sys.stderr
+    if listed and headers:
+        line()
+    for text in listed:
+        line(f"- {text}", to)
 
 
 def line(text: object = "", to: TextIO | None = None) -> None:

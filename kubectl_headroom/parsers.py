@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from crds.duration import DurationError, parse_duration
@@ -9,6 +10,7 @@ from headroom.runtime.removed import removed
 from headroom.runtime.sanitize import printable
 from kubectl_headroom.errors import USAGE, CommandError
 from kubectl_headroom.output import FORMATS, TABLE
+from kubectl_headroom.targets import name
 
 NAMESPACE: Final = "headroom-system"  # namespace of Headroom, by convention
 CONFIG_NAME: Final = "slo-controller-config"  # name of the colocation ConfigMap
@@ -16,7 +18,6 @@ CONFIG_NAME: Final = "slo-controller-config"  # name of the colocation ConfigMap
 _INVALID_CHOICE: Final = re.compile(r"argument (\S+): invalid choice: '([^']*)'")  # as argparse words it
 _COMMANDS: Final = ("COMMAND", "ACTION")  # the places of commands in argparse's messages
 _MOST_DIGITS: Final = 9
-_NOT_IN_NAMES: Final = frozenset("/%?# ")
 _SHORTEST_INTERVAL_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 86_400.0
 
@@ -26,6 +27,24 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - as the base class takes them
         super().__init__(allow_abbrev=False, **settings)
+        self.kinds: Sequence[str] = ()  # the possible types of its words, for completion
+        self._settle: Callable[[argparse.Namespace], None] | None = None
+
+    def add_words(
+        self, dest: str, kinds: Sequence[str], settle: Callable[[argparse.Namespace], None], metavar: str, about: str
+    ) -> None:
+        """Add an argument for all words without the flags and their values, anywhere on the command line.
+
+        Args:
+            dest: the option that has them.
+            kinds: the possible types, for completion.
+            settle: replaces them by options; raises `ArgumentTypeError` when they are wrong.
+            metavar: how the help calls them.
+            about: the help.
+        """
+        self.add_argument(dest, nargs="*", metavar=metavar, help=about)
+        self.kinds, self._settle = kinds, settle
+        self._dest = dest
 
     def parse_known_args(self, *args: Any, **named: Any) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override]  # noqa: ANN401 - as above
         """Parse all words; a command without its subcommand prints its help and exits with code 0."""
@@ -34,9 +53,17 @@ class Parser(argparse.ArgumentParser):
             if isinstance(action, argparse._SubParsersAction) and getattr(options, action.dest) is None and not rest:  # noqa: SLF001 - its only name
                 self.print_help()
                 self.exit()
+        flags = [word for word in rest if word.startswith("-") and word != "-"]
+        if self._settle is not None:
+            getattr(options, self._dest).extend(word for word in rest if word not in flags)
+            rest = flags
         if rest:
-            flags = [word for word in rest if word.startswith("-")]
             self.error(f"unknown flag: {flags[0]}" if flags else f"unexpected argument: {rest[0]}")
+        if self._settle is not None:
+            try:
+                self._settle(options)
+            except argparse.ArgumentTypeError as error:
+                self.error(str(error))
         return options, rest
 
     def error(self, message: str) -> NoReturn:
@@ -124,6 +151,13 @@ def output() -> Parser:
     return parser
 
 
+def add_no_headers(command: argparse.ArgumentParser) -> None:
+    """Add the option for tables of rows alone."""
+    command.add_argument(
+        "--no-headers", dest="headers", action="store_false", help="leave out the titles of columns, and the sums"
+    )
+
+
 def watch() -> Parser:
     """Options of `--watch`."""
     parser = Parser(add_help=False)
@@ -183,28 +217,6 @@ def add_profile(command: argparse.ArgumentParser) -> None:
         default=NAMESPACE,
         help=f"namespace of Headroom, where that ConfigMap is (default: {NAMESPACE})",
     )
-
-
-def in_place_of(positional: argparse.Action) -> type[argparse.Action]:
-    """An option with which a positional argument may be absent, wherever it is on the command line."""
-
-    class Option(argparse.Action):
-        def __call__(self, _parser: object, options: argparse.Namespace, given: object, _flag: object = None) -> None:
-            positional.required = False
-            setattr(options, self.dest, given)
-
-    return Option
-
-
-def name(text: str) -> str:
-    """The name of an object, which becomes a part of a path: it must not lead to another one.
-
-    Raises:
-        ArgumentTypeError: no object can be called so.
-    """
-    if text in {"", ".", ".."} or not text.isprintable() or not _NOT_IN_NAMES.isdisjoint(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a name that an object can have")
-    return text
 
 
 def count(text: str) -> int:

@@ -36,7 +36,14 @@ class Cell:
 Row = Sequence[Cell]
 
 
-def write(columns: Sequence[Column], rows: Sequence[Row], out: TextIO | None = None, *, wide: bool = False) -> None:
+def write(
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    out: TextIO | None = None,
+    *,
+    wide: bool = False,
+    headers: bool = True,
+) -> None:
     """Print a table: with colours where they are wanted, else as plain text without any control characters.
 
     Args:
@@ -44,19 +51,21 @@ def write(columns: Sequence[Column], rows: Sequence[Row], out: TextIO | None = N
         rows: the cells, as many per row as there are columns.
         out: where to; standard output by default.
         wide: also the columns that are for wide screens.
+        headers: also the titles of the columns.
     """
     target = out or sys.stdout
     if target.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
-        _coloured(*_chosen(columns, rows, wide=wide), target)
+        _coloured(*_chosen(columns, rows, wide=wide), target, headers=headers)
     else:
-        target.write(plain(columns, rows, wide=wide))
+        target.write(plain(columns, rows, wide=wide, headers=headers))
 
 
-def plain(columns: Sequence[Column], rows: Sequence[Row], *, wide: bool = False) -> str:
+def plain(columns: Sequence[Column], rows: Sequence[Row], *, wide: bool = False, headers: bool = True) -> str:
     """The table as plain text, one line per row, columns as wide as they need to be."""
     columns, rows = _chosen(columns, rows, wide=wide)
-    lines = [[column.title for column in columns], *([cell.text for cell in row] for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    titles = [[column.title for column in columns]] if headers else []
+    lines = [*titles, *([cell.text for cell in row] for row in rows)]
+    widths = [max((len(line[i]) for line in lines), default=0) for i in range(len(columns))]
     return "".join(_line(line, columns, widths) for line in lines)
 
 
@@ -72,12 +81,13 @@ def _line(texts: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
     return _GAP.join(padded).rstrip() + "\n"
 
 
-def _coloured(columns: Sequence[Column], rows: Sequence[Row], out: TextIO) -> None:
+def _coloured(columns: Sequence[Column], rows: Sequence[Row], out: TextIO, *, headers: bool) -> None:
     from rich.console import Console  # noqa: PLC0415 - a pipe does not pay for it
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="bold")
+    padding = 0, len(_GAP), 0, 0
+    table = Table(box=None, pad_edge=False, padding=padding, header_style="bold", show_header=headers)
     folded = _folded(columns, rows, out)
     for index, column in enumerate(columns):
         justify: Literal["left", "right"] = "right" if column.align == _RIGHT else "left"

@@ -51,7 +51,7 @@ _CREATORS: Final = (
     *(f"/apis/apps/v1/{kind}" for kind in ("deployments", "statefulsets", "daemonsets", "replicasets")),
     *(f"/apis/batch/v1/{kind}" for kind in ("jobs", "cronjobs")),
 )
-_FORCE: Final = "headroom.sh/uninstall"  # annotation of the manager's Deployment; force: as --force
+_FORCE: Final = "headroom.dev/uninstall"  # annotation of the manager's Deployment; force: as --force
 _REFUSED: Final = """\
 Refused: Mid pods run, and nothing was changed.{pods}
 Choose one of these, and then {again} again:

@@ -10,7 +10,7 @@ from crds.codec import CodecError
 from crds.names import CONFIG_MAP_KEY, LAST_GOOD_NAME
 from crds.quantity import QuantityError, format_bytes, format_milli_cores, milli_value, value
 from headroom.cluster.shape import check_namespace, check_node
-from kubectl_headroom import live
+from kubectl_headroom import live, targets
 from kubectl_headroom import output as outputs
 from kubectl_headroom.config.file import NOT_TEXT, data_of
 from kubectl_headroom.errors import FAILED, USAGE, CommandError
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace, clock: live.Clock = time.time) -> int:
     Raises:
         CommandError: the file or the options are refused.
     """
-    if options.what != "node":
+    if options.what != targets.NODE:
         raise CommandError(f"-f reads a file for explain node, not for explain {options.what}: leave it out.", USAGE)
     if options.watch:
         raise CommandError("--watch repeats requests to a cluster: leave it out with -f.", USAGE)

@@ -1,5 +1,6 @@
-"""`kubectl headroom explain pod NAME`: reads, evaluates, prints."""
+"""`kubectl headroom explain pod NAME`, or of the pods of a workload: reads, evaluates, prints."""
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -9,7 +10,7 @@ from headroom.cluster.pod import is_terminal
 from headroom.cluster.typed_pod import typed_pod
 from kubectl_headroom import live, table
 from kubectl_headroom import output as outputs
-from kubectl_headroom.errors import CommandError
+from kubectl_headroom import workload as workloads
 from kubectl_headroom.explain import command as explain_node
 from kubectl_headroom.pod import show, text
 from kubectl_headroom.pod.inputs import MidNodes, PodSnapshot
@@ -28,6 +29,7 @@ from scheduler_plugins.api import LIVE_PODS
 
 Json = dict[str, Any]
 
+_MOST_PODS: Final = 3  # how many pods of a workload are explained
 _NOT_SEEN: Final = (
     "Quotas are calculated without the pods that the extender has admitted and kube-scheduler has not bound yet: its "
     "page /debug/nodes/NODE lists them."
@@ -58,9 +60,72 @@ async def pod(
         CommandError: there is no such pod, or the cluster does not know NodeMetrics.
     """
     snapshot = await read(api, place, config_name, live.namespace_of(api, namespace), name, clock)
-    if not outputs.is_for_people(output):
+    if outputs.is_for_people(output):
+        _print(snapshot, output)
+    else:
         outputs.show(show.as_json(snapshot), output)
+
+
+async def pods_of(
+    api: kube.ApiServer,
+    place: Place,
+    config_name: str,
+    namespace: str | None,
+    workload: tuple[str, str],
+    output: str,
+    clock: live.Clock | None = None,
+) -> None:
+    """Print why pods of a workload wait; where none waits, where its first pod is.
+
+    Args:
+        api: the cluster.
+        place: where Headroom and the scheduler's profile are.
+        config_name: name of the colocation ConfigMap.
+        namespace: of the workload; None: that of the login's context.
+        workload: its type, one of `kubectl_headroom.targets.WORKLOADS`, and its name.
+        output: one of `kubectl_headroom.output.FORMATS`.
+        clock: the present time; None: the API server's.
+
+    Raises:
+        CommandError: there is no such workload, or the cluster does not know NodeMetrics.
+    """
+    item = await workloads.read(api, workload[0], live.namespace_of(api, namespace), workload[1])
+    listed = await workloads.pods(api, item)
+    waiting = [pod for pod in listed if _waits(pod)]
+    explained = waiting[:_MOST_PODS] or sorted(listed, key=is_terminal)[:1]
+    snapshots = [
+        await read(api, place, config_name, pod["metadata"]["namespace"], pod["metadata"]["name"], clock)
+        for pod in explained
+    ]
+    more = max(0, len(waiting) - len(explained))
+    if not outputs.is_for_people(output):
+        document = show.listed([show.as_json(snapshot) for snapshot in snapshots], more)
+        outputs.show(document, output)
         return
+    title = f"{item['kind']} {item['metadata']['namespace']}/{item['metadata']['name']}"
+    if not listed:
+        outputs.line(f"{title} has no pods{_no_pods(item)}.", sys.stderr)
+        return
+    count = f"{len(waiting)} of {len(listed)} pod{'' if len(listed) == 1 else 's'} wait{'s' * (len(waiting) == 1)}"
+    outputs.line(f"{title}: {count} for a node{f'; the first {len(explained)} are explained' if more else ''}.")
+    for snapshot in snapshots:
+        outputs.line()
+        _print(snapshot, output)
+
+
+def _waits(pod: Json) -> bool:
+    return not ((pod.get("spec") or {}).get("nodeName") or pod["metadata"].get("deletionTimestamp") or is_terminal(pod))
+
+
+def _no_pods(workload: Json) -> str:
+    """Return why a workload has no pods, as far as it has the reason."""
+    for condition in (workload.get("status") or {}).get("conditions") or ():
+        if (condition.get("type"), condition.get("status")) == ("ReplicaFailure", "True"):
+            return f": {str(condition.get('message')).rstrip('.')}"
+    return ": spec.replicas is 0" if (workload.get("spec") or {}).get("replicas") == 0 else ""
+
+
+def _print(snapshot: PodSnapshot, output: str) -> None:
     outputs.line(text.title(snapshot))
     for sentence in text.sentences(snapshot):
         outputs.line(f"- {sentence}")
@@ -68,10 +133,7 @@ async def pod(
         outputs.line()
         outputs.line(heading)
         table.write(columns, rows)
-    if snapshot.notes:
-        outputs.line()
-    for note in snapshot.notes:
-        outputs.line(f"- {note}")
+    outputs.notes(snapshot.notes)
 
 
 async def read(
@@ -90,9 +152,7 @@ async def read(
     Raises:
         CommandError: there is no such pod, or the cluster does not know NodeMetrics.
     """
-    result = await kube.optional(api.get(kube.paths.pod(namespace, name)))
-    if result is None:
-        raise CommandError(await _missing(api, namespace, name))
+    result = await live.pod(api, namespace, name)
     now = (clock or api.server_time)()
     if is_terminal(result):
         return PodSnapshot(result, now)
@@ -116,12 +176,6 @@ async def read(
         denied=tuple(denied.kinds),
         own_quotas=own_quotas,
     )
-
-
-async def _missing(api: kube.ApiServer, namespace: str, name: str) -> str:
-    names = [str(item["metadata"]["name"]) for item in await live.objects(api, kube.paths.pods(namespace))]
-    hint = live.suggestion(name, names, "pods")
-    return f"There is no pod {name!r} in namespace {namespace}. {hint} Another namespace is named with -n."
 
 
 class _Gathered:

@@ -80,6 +80,11 @@ def _nodes(seen: PodSnapshot, *, wide: bool) -> Table:
     return f"Nodes, as the scheduler's plugins evaluate them now{more}", _NODES, rows
 
 
+def listed(explanations: Sequence[dict[str, Any]], more: int) -> dict[str, Any]:
+    """Return the explanations of several pods for programs, with the number of pods that are left out."""
+    return {"kind": f"{KIND}List", "metadata": {"remainingItemCount": more} if more else {}, "items": [*explanations]}
+
+
 def as_json(seen: PodSnapshot) -> dict[str, Any]:
     """The explanation for programs."""
     namespace, name = seen.key.split("/", 1)

@@ -56,10 +56,7 @@ async def quota(
     for sentence in sentences(result):
         outputs.line(f"- {sentence}")
     _tables(result, snapshot.now, wide=output == outputs.WIDE)
-    if snapshot.notes:
-        outputs.line()
-    for note in snapshot.notes:
-        outputs.line(f"- {note}")
+    outputs.notes(snapshot.notes)
 
 
 def _tables(found: Account, now: float, *, wide: bool) -> None:

@@ -20,7 +20,13 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 async def quotas(
-    api: kube.ApiServer, place: Place, namespace: str | None, output: str, clock: live.Clock | None = None
+    api: kube.ApiServer,
+    place: Place,
+    namespace: str | None,
+    output: str,
+    clock: live.Clock | None = None,
+    *,
+    headers: bool = True,
 ) -> None:
     """Print the usage of quotas.
 
@@ -30,13 +36,14 @@ async def quotas(
         namespace: only the quota of this one; None: all.
         output: table, wide, json or yaml.
         clock: the present time; None: the API server's.
+        headers: whether the table has its titles and its sums.
     """
     try:
         snapshot = await read(api, place, clock)
     except kube.ApiError as error:
         if error.status != tenant.FORBIDDEN:
             raise
-        await _own_quotas(api, live.namespace_of(api, namespace), output, error)
+        await _own_quotas(api, live.namespace_of(api, namespace), output, error, headers=headers)
         return
     result, total = all_shares(snapshot.cluster)
     shown = [share for share in result if namespace is None or share.quota.namespace == namespace]
@@ -45,19 +52,23 @@ async def quotas(
     elif not shown:
         outputs.nothing(namespace)
     else:
-        table.write(show.COLUMNS, show.rows(shown, total if len(result) > 1 else []), wide=output == outputs.WIDE)
-        _print_notes(snapshot.notes)
+        rows = show.rows(shown, total)
+        rows = rows if headers and len(result) > 1 else rows[: len(rows) - len(total)]
+        table.write(show.COLUMNS, rows, wide=output == outputs.WIDE, headers=headers)
+        outputs.notes(snapshot.notes, headers=headers)
 
 
-async def _own_quotas(api: kube.ApiServer, namespace: str, output: str, denied: kube.ApiError) -> None:
+async def _own_quotas(
+    api: kube.ApiServer, namespace: str, output: str, denied: kube.ApiError, *, headers: bool
+) -> None:
     """Print the quotas of a namespace by their own status, for a login that may not read the whole cluster."""
     objects = await own.read(api, namespace)
     if not objects:
         raise denied
     note = f"{denied.message}. So this is the namespace's quota by its own status. {tenant.ROLE}"
     if outputs.is_for_people(output):
-        table.write(own.COLUMNS, own.rows(objects))
-        _print_notes([note])
+        table.write(own.COLUMNS, own.rows(objects), headers=headers)
+        outputs.notes([note], headers=headers)
     else:
         outputs.show(own.as_json(objects, note), output)
 
@@ -100,7 +111,7 @@ async def verify(
         quotas = "1 quota" if count == 1 else f"{count} quotas"
         errors = "1 error" if len(wrong) == 1 else f"{len(wrong)} errors"
         outputs.line(f"{quotas}: {errors if wrong else 'no errors'}.")
-        _print_notes(snapshot.notes)
+        outputs.notes(snapshot.notes)
     return FAILED if wrong else 0
 
 
@@ -126,11 +137,3 @@ def _verified(seen: QuotaSnapshot, findings: Iterable[Finding]) -> dict[str, Any
         ],
         "notes": seen.notes,
     }
-
-
-def _print_notes(notes: Iterable[str]) -> None:
-    listed = list(notes)
-    if listed:
-        outputs.line()
-    for note in listed:
-        outputs.line(f"- {note}")

@@ -9,7 +9,9 @@ from kubectl_headroom import output as outputs
 from kubectl_headroom.shadow.accounts import COLUMNS, accounts, as_json, cells, total
 
 
-async def nodes(api: kube.ApiServer, namespace: str, selector: str | None, output: str) -> None:
+async def nodes(
+    api: kube.ApiServer, namespace: str, selector: str | None, output: str, *, headers: bool = True
+) -> None:
     """Print the accounts, and their total.
 
     Args:
@@ -17,6 +19,7 @@ async def nodes(api: kube.ApiServer, namespace: str, selector: str | None, outpu
         namespace: where Headroom is: the accounts are in ConfigMaps there.
         selector: label selector of the nodes; `None` for all.
         output: table, wide, json or yaml.
+        headers: whether the table has its titles and its total.
     """
     wanted = {} if selector is None else {"labelSelector": selector}
     (listed, _), *config_maps = await live.together(
@@ -31,8 +34,8 @@ async def nodes(api: kube.ApiServer, namespace: str, selector: str | None, outpu
     if not result:
         outputs.nothing()
         return
-    rows = [*result, *([total(result)] if len(result) > 1 else [])]
-    table.write(COLUMNS, [cells(row) for row in rows], wide=output == outputs.WIDE)
+    rows = [*result, *([total(result)] if headers and len(result) > 1 else [])]
+    table.write(COLUMNS, [cells(row) for row in rows], wide=output == outputs.WIDE, headers=headers)
 
 
 def _name_and_uid(node: dict[str, Any]) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""`kubectl headroom simulate pod FILE|NAME`: reads, runs the plugins, prints."""
+"""`kubectl headroom simulate TYPE NAME`, or of the pods in a file: reads, runs the plugins, prints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from crds.mid_amounts import implausible_amounts
 from headroom import kube
-from kubectl_headroom import live, table
+from kubectl_headroom import live, table, targets, workload
 from kubectl_headroom import output as outputs
 from kubectl_headroom.errors import CommandError
 from kubectl_headroom.simulate import document
@@ -33,7 +33,7 @@ Json = dict[str, Any]
 class PodRequest:
     """The arguments of the command."""
 
-    name: str  # name of the pod, where `given` is None
+    name: str  # name of the pod or workload, where `given` is None
     given: PodFile | None  # the file with the pods
     chosen: SelectedProfile | None  # the profile of a file; None: the cluster's
     namespace: str | None  # namespace of the pod; None: that of the login's context
@@ -42,6 +42,7 @@ class PodRequest:
     node: str | None  # show this node in full, and no other
     limit: int  # how many nodes the tables list; 0: all
     output: str  # table, wide, json or yaml
+    kind: str = targets.POD  # "pod", or one of `kubectl_headroom.targets.WORKLOADS`
 
 
 async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None = None) -> None:
@@ -57,7 +58,7 @@ async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None
     """
     chosen = request.chosen or await of_cluster(api, request.headroom_namespace, request.scheduler_name)
     namespace = live.namespace_of(api, request.namespace)
-    pods = request.given.pods(namespace) if request.given else [await _live_pod(api, namespace, request.name)]
+    pods = request.given.pods(namespace) if request.given else [await _live(api, namespace, request)]
     world = World.empty(chosen.profile, (clock or await live.server_time(api))())
     # Each object becomes numbers as its page arrives: the JSON of 150,000 pods does not fit into memory.
     denied = Denied()
@@ -118,7 +119,12 @@ async def read_watched(api: kube.ApiServer, world: World, denied: Denied) -> lis
     return notes
 
 
-async def _live_pod(api: kube.ApiServer, namespace: str, name: str) -> GivenPod:
+async def _live(api: kube.ApiServer, namespace: str, request: PodRequest) -> GivenPod:
+    """Return a pod of the cluster, or one of the template of a workload."""
+    name = request.name
+    if request.kind != targets.POD:
+        item = await workload.read(api, request.kind, namespace, name)
+        return PodFile("the cluster", (item,)).pods(namespace)[0]
     result = await kube.optional(api.get(kube.paths.pod(namespace, name)))
     if result is None:
         raise CommandError(

@@ -1,11 +1,13 @@
 """`kubectl headroom top`: reads, then prints a table or JSON."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, TypeVar
 
 from headroom import kube
+from headroom.cluster.pod import is_terminal, pod_key
 from kubectl_headroom import live, table
 from kubectl_headroom import output as outputs
 from kubectl_headroom.errors import CommandError
@@ -33,22 +35,29 @@ class Place:
 
 
 async def nodes(
-    api: kube.ApiServer, only: str | None, output: str, order: str = "name", labels: str | None = None
+    api: kube.ApiServer,
+    names: Sequence[str],
+    output: str,
+    order: str = "name",
+    labels: str | None = None,
+    *,
+    headers: bool = True,
 ) -> None:
     """Print what nodes use and publish.
 
     Args:
         api: the cluster.
-        only: name of one node, or None for all.
+        names: the nodes; none: all.
         output: table, wide, json or yaml.
         order: name, or one of `top.nodes.ORDERS`.
         labels: label selector of the nodes; None for all.
+        headers: whether the table has its titles and its total.
 
     Raises:
         CommandError: there is no such node, or the cluster does not know NodeMetrics.
     """
     denied = Denied()
-    if only is None:
+    if not names:
         result, metrics, bound = await live.together(
             denied.unless("Nodes", live.objects(api, kube.paths.NODES, **_having(labels)), None),
             denied.unless("NodeMetrics", live.node_metrics(api), []),
@@ -58,12 +67,17 @@ async def nodes(
             raise CommandError(denied.note("there is nothing to show"))
         result = [{"metadata": metric["metadata"]} for metric in metrics] if result is None else result
     else:
-        one, metric, bound = await live.together(
-            denied.unless("Nodes", live.node(api, only), {"metadata": {"name": only}}),
-            denied.unless("NodeMetrics", live.node_metric(api, only), None),
-            denied.unless(ALL_PODS, _pods(api, None, only), None),
+        count, requests = (
+            len(names),
+            (
+                *(denied.unless("Nodes", live.node(api, name), {"metadata": {"name": name}}) for name in names),
+                *(denied.unless("NodeMetrics", live.node_metric(api, name), None) for name in names),
+                *(denied.unless(ALL_PODS, _pods(api, None, name), None) for name in names),
+            ),
         )
-        result, metrics = [one], [metric] if metric else []
+        objects = await live.together(*requests)
+        result, metrics = objects[:count], [metric for metric in objects[count : 2 * count] if metric]
+        bound = None if ALL_PODS in denied else list(chain.from_iterable(objects[2 * count :]))
     rows = top_nodes.node_rows(result, metrics, bound, api.server_time())
     _print_problems(row.report.problem for row in rows)
     rows = _sorted(rows, top_nodes.ORDERS.get(order))
@@ -74,11 +88,10 @@ async def nodes(
         outputs.nothing()
         return
     shown = [top_nodes.cells(row) for row in rows]
-    shown += [top_nodes.total(rows)] if len(rows) > 1 else []
-    table.write(top_nodes.COLUMNS, shown, wide=output == outputs.WIDE)
+    shown += [top_nodes.total(rows)] if headers and len(rows) > 1 else []
+    table.write(top_nodes.COLUMNS, shown, wide=output == outputs.WIDE, headers=headers)
     if denied:
-        outputs.line()
-        outputs.line(f"- {denied.note('amounts that need them are a dash')}")
+        outputs.notes([denied.note("amounts that need them are a dash")], headers=headers)
 
 
 async def pods(
@@ -88,6 +101,9 @@ async def pods(
     output: str,
     order: str = "name",
     labels: str | None = None,
+    names: Sequence[str] = (),
+    *,
+    headers: bool = True,
 ) -> None:
     """Print what pods use and request.
 
@@ -98,12 +114,18 @@ async def pods(
         output: table, wide, json or yaml.
         order: name, or one of `top.pods.ORDERS`.
         labels: label selector of the pods; None for all.
+        names: the pods; none: all.
+        headers: whether the table has its titles.
 
     Raises:
-        CommandError: there is no such node, or the cluster does not know NodeMetrics.
+        CommandError: there is no such node or pod, a named pod has no node, or the cluster does not know NodeMetrics.
     """
     namespace, denied = place.chosen(api), Denied()
-    if node is None:
+    if names:
+        where = live.namespace_of(api, namespace)
+        result = await live.together(*(live.pod(api, where, name) for name in names))
+        metrics = await _metrics_of(api, result, denied)
+    elif node is None:
         reports = denied.unless("NodeMetrics", live.node_metrics(api), [])
         result, metrics = await live.together(_pods(api, namespace, None, labels), reports)
     else:
@@ -117,12 +139,29 @@ async def pods(
     if not outputs.is_for_people(output):
         outputs.show(top_pods.as_json(rows), output)
     elif rows:
-        table.write(top_pods.COLUMNS, [top_pods.cells(row) for row in rows], wide=output == outputs.WIDE)
+        shown = [top_pods.cells(row) for row in rows]
+        table.write(top_pods.COLUMNS, shown, wide=output == outputs.WIDE, headers=headers)
         if denied:
-            outputs.line()
-            outputs.line(f"- {denied.note('usage is a dash')}")
+            outputs.notes([denied.note("usage is a dash")], headers=headers)
     else:
         outputs.nothing(namespace)
+
+
+async def _metrics_of(api: kube.ApiServer, pods: Sequence[Json], denied: Denied) -> list[Json]:
+    """Return the NodeMetrics of the nodes that pods run on.
+
+    Raises:
+        CommandError: a pod runs on none.
+    """
+    for pod in pods:
+        if not pod["spec"].get("nodeName") or is_terminal(pod):
+            raise CommandError(
+                f"Pod {pod_key(pod)} does not run on a node: kubectl headroom explain pod {pod['metadata']['name']} "
+                f"-n {pod['metadata']['namespace']}"
+            )
+    nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
+    reports = (denied.unless("NodeMetrics", live.node_metric(api, name), None) for name in nodes)
+    return [metric for metric in await live.together(*reports) if metric]
 
 
 async def _pods(api: kube.ApiServer, namespace: str | None, node: str | None, labels: str | None = None) -> list[Json]:

@@ -40,7 +40,7 @@ def _unpublished(found: Overview, edit: str, config: ColocationConfig) -> Json |
         return _step(f'{text} "enable": true and "mode": "shadow":', edit)
     if states.get(State.SHADOW):
         text = f'Mode is shadow, so nothing is published. {_gain(found)}. To publish, set "mode": "active" when this'
-        return _step(f"{text} shows little overshoot:", "kubectl headroom shadow")
+        return _step(f"{text} is seldom too much:", "kubectl headroom shadow")
     if states.get(State.LEARNING) or states.get(State.NEW):
         return _step(_cold(found, config), "kubectl headroom explain node NAME")
     if zeros := states.get(State.NOTHING):

@@ -10,7 +10,11 @@ from tests.pages import parts
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = tuple(
     str(path.relative_to(ROOT))
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "charts/headroom/README.md")
+    for path in (
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+        *sorted((ROOT / "docs").rglob("*.md")),
+        ROOT / "charts/headroom/README.md",
+    )
     if path.is_file()
 )
 

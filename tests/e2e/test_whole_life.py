@@ -155,7 +155,7 @@ def test_whole_life(life: Life, tmp_path: Path) -> None:
     life.until(lambda: life.objects() == before | DEFINITIONS, "nothing is left but the definitions")
     assert life.mid() == {}
     metadata = life.get("node", life.node)["metadata"]
-    assert not [key for key in metadata["annotations"] if "headroom.sh" in key]
+    assert not [key for key in metadata["annotations"] if "headroom.dev" in key]
     assert not metadata.get("finalizers")
 
 

@@ -285,9 +285,12 @@ def test_each_command_has_its_options() -> None:
     ("typed", "expected"),
     [
         (("top", "-o", ""), {"table", "wide", "json", "yaml"}),
-        (("top", ""), {"nodes", "node", "pods", "pod"}),
-        (("top", "--interval", "5s", ""), {"nodes", "node", "pods", "pod"}),
+        (("top", ""), {"nodes", "pods"}),
+        (("top", "--interval", "5s", ""), {"nodes", "pods"}),
         (("explain", "n"), {"node"}),
+        (("explain", "d"), {"deployment", "daemonset"}),
+        (("simulate", "p"), {"pod"}),
+        (("top", "nodes", ""), set()),
         (("explain", "node", ""), set()),
         (("version", ""), set()),
         (("help", "config", ""), {"check", "diff"}),
@@ -304,7 +307,9 @@ def test_choices(typed: tuple[str, ...], expected: set[str]) -> None:
         (("config", "check", ""), ":0"),
         (("--kubeconfig", ""), ":0"),
         (("simulate", "pod", "--profile", ""), ":0"),
+        (("simulate", "pod", ""), ":0"),
         (("top", ""), ":4"),
+        (("top", "nodes", ""), ":4"),
     ],
 )
 def test_files(typed: tuple[str, ...], directive: str) -> None:

@@ -30,6 +30,15 @@ async def test_table_of_story(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == TABLE
 
 
+async def test_rows_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without headers a table has no sums either."""
+    await run(cluster(*story()), headers=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "a   qa   nvidia.com/gpu   4   6   6   2   0   0",
+        "b   qb   nvidia.com/gpu   6   3   8   0   2   3",
+    ]
+
+
 async def test_one_namespace(capsys: pytest.CaptureFixture[str]) -> None:
     """-n shows the quota of a namespace, with the amounts that others owe it, and the sum of min."""
     await run(cluster(*story()), "-n", "b")

@@ -71,8 +71,8 @@ def _simulated() -> simulate.PodRequest:
 
 
 COMMANDS: Final[dict[str, tuple[Callable[[], Dated], Run]]] = {
-    "top nodes": (_recorded, lambda api: top.nodes(api, None, "wide")),
-    "top node": (_recorded, lambda api: top.nodes(api, "web-1", "json")),
+    "top nodes": (_recorded, lambda api: top.nodes(api, (), "wide")),
+    "top node": (_recorded, lambda api: top.nodes(api, ["web-1"], "json")),
     "top pods": (_recorded, lambda api: top.pods(api, top.Place(everywhere=True), None, "json")),
     "explain node": (_recorded, lambda api: explain.node(api, "web-1", NS, CONFIG, "table")),
     "explain pod": (_recorded, lambda api: explain_pod.pod(api, PLACE, CONFIG, "shop", "search", "table")),

@@ -102,6 +102,8 @@ async def test_selector_chooses_nodes(api: ApiServer, capsys: pytest.CaptureFixt
     assert shown["total"]["worstExcess"] == {"cpuMilli": 0, "memoryBytes": 2 * GI}
     await shadow.nodes(api, "hr", None, "table")
     assert "all 3" in capsys.readouterr().out
+    await shadow.nodes(api, "hr", None, "table", headers=False)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["web-1", "web-2", "web-3"]
 
 
 async def test_no_node_in_shadow_mode(

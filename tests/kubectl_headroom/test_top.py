@@ -123,12 +123,12 @@ class Cluster:
 async def test_selector_chooses_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     """With a label selector the API server says which nodes are shown."""
     api = cast("ApiServer", Cluster())
-    await command.nodes(api, None, "json", labels="pool=web")
+    await command.nodes(api, (), "json", labels="pool=web")
     shown = [load["node"] for load in json.loads(capsys.readouterr().out)]
     assert shown == ["web-1"]
-    await command.nodes(api, None, "json")
+    await command.nodes(api, (), "json")
     assert len(json.loads(capsys.readouterr().out)) == 3
-    await command.nodes(api, None, "table", labels="pool=none")
+    await command.nodes(api, (), "table", labels="pool=none")
     assert capsys.readouterr().err == "No resources found\n"
 
 
@@ -213,9 +213,9 @@ async def test_top_with_the_rights_of_a_tenant(
     denied: tuple[str, ...], dashes: set[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Amounts that need a kind that may not be read are a dash, and a note names the kind and the role."""
-    await command.nodes(cast("ApiServer", TenantsCluster(*denied)), None, "json")
+    await command.nodes(cast("ApiServer", TenantsCluster(*denied)), (), "json")
     assert json.loads(capsys.readouterr().out)
-    await command.nodes(cast("ApiServer", TenantsCluster(*denied)), None, "table")
+    await command.nodes(cast("ApiServer", TenantsCluster(*denied)), (), "table")
     header, first, *_, note = capsys.readouterr().out.splitlines()
     titles = [title.strip() for title in re.split(r"\s{2,}", header)]
     cells = dict(zip(titles, re.split(r"\s{2,}", first), strict=True))
@@ -228,6 +228,6 @@ async def test_top_without_any_right(capsys: pytest.CaptureFixture[str]) -> None
     """Without Nodes and NodeMetrics there is nothing to show; pods still show their requests."""
     api = cast("ApiServer", TenantsCluster("nodes", "nodemetrics"))
     with pytest.raises(CommandError, match="may not list Nodes and NodeMetrics: there is nothing to show"):
-        await command.nodes(api, None, "table")
+        await command.nodes(api, (), "table")
     await command.pods(api, command.Place(everywhere=True), None, "table")
     assert capsys.readouterr().out.splitlines()[-1].startswith("- This login may not list NodeMetrics: usage is a dash")

@@ -138,7 +138,7 @@ async def test_uninstall_that_has_failed(installed: Installed, *, rolled_back: b
 
 
 async def test_annotation_that_a_refusal_prints_forces_the_removal(installed: Installed) -> None:
-    installed.api.objects[DEPLOYMENT]["metadata"]["annotations"] = {"headroom.sh/uninstall": "force"}
+    installed.api.objects[DEPLOYMENT]["metadata"]["annotations"] = {"headroom.dev/uninstall": "force"}
     assert await installed.run() == []
     assert installed.mid("busy") == {}
 
@@ -149,7 +149,7 @@ async def test_running_mid_pods_refuse(installed: Installed, capsys: pytest.Capt
     with pytest.raises(Refused) as refused:
         await installed.run(delete_config=True, delete_priority_classes=True)
     assert installed.api.objects == before
-    force, keep = "headroom.sh/uninstall=force", "helm rollback headroom 3 --namespace headroom-system"
+    force, keep = "headroom.dev/uninstall=force", "helm rollback headroom 3 --namespace headroom-system"
     edit = "kubectl --namespace headroom-system edit configmap slo-controller-config"
     for part in (
         "nothing was changed",

@@ -57,7 +57,7 @@ async def test_good_text_is_kept(world: World, config_reconciler: ConfigReconcil
     await config_reconciler.reconcile()
     last_good = world.api.objects[KEPT]
     assert last_good["data"] == {CONFIG_MAP_KEY: GOOD}
-    assert last_good["metadata"]["annotations"] == {"headroom.sh/in-force-since": "2027-01-15T08:00:00Z"}
+    assert last_good["metadata"]["annotations"] == {"headroom.dev/in-force-since": "2027-01-15T08:00:00Z"}
     config_reconciler.observe(_map(BAD))
     await config_reconciler.reconcile()
     assert world.api.objects[KEPT]["data"] == {CONFIG_MAP_KEY: GOOD}
@@ -306,7 +306,7 @@ async def test_next_leader_takes_over_the_newest_good_text(world: World) -> None
     standby = ConfigReconciler(world.run)
     standby.observe(_map('{"enable": true, "midUnallocatedPercent": 1}'))
     last_good = _map('{"enable": true, "midUnallocatedPercent": 2}', "headroom-last-good-config")
-    last_good["metadata"]["annotations"] = {"headroom.sh/in-force-since": "2027-01-15T08:00:30Z"}
+    last_good["metadata"]["annotations"] = {"headroom.dev/in-force-since": "2027-01-15T08:00:30Z"}
     world.api.put(KEPT, last_good)
     world.api.put(PATH, _map(BAD))
     standby.observe(_map(BAD))

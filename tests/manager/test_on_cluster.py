@@ -85,7 +85,7 @@ def test_report_becomes_resources(stage: Stage) -> None:
     assert _annotations(stage.get("node", "publishes")["metadata"]) == _annotations(before)
     config_map = stage.get("configmap", CONFIG_MAP, "-n", NAMESPACE)["metadata"]
     assert "finalizers" not in config_map
-    assert set(config_map.get("annotations", {})) <= {"headroom.sh/config-state"}
+    assert set(config_map.get("annotations", {})) <= {"headroom.dev/config-state"}
 
 
 def _annotations(metadata: Json) -> Json:

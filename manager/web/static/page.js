@@ -221,7 +221,7 @@ async function cluster(overview) {
     overTime("the cluster", plot), pendingPods(pending),
     el("div", { class: "lists" },
       el("section", {}, el("h2", {}, "Needs attention"), attention.length ? el("ul", { class: "nodes" }, attention) : el("p", {}, "Every node is Ready and reports, and none has a deficit.")),
-      el("section", {}, el("h2", {}, "Most waste"), el("p", { class: "hint" }, "The part of the Prod requests that is neither needed at the Prod peak nor published as Mid."),
+      el("section", {}, el("h2", {}, "Most waste"), el("p", { class: "hint" }, "The part of the Prod requests that is not needed at the Prod peak and not published as Mid."),
         wasteful.length ? el("ol", { class: "nodes waste" }, wasteful) : el("p", {}, "Nothing."))),
     nodeList(overview, list)];
 }

@@ -26,7 +26,7 @@ POD: Json = {
         "namespace": "a",
         "uid": "u",
         "labels": {"app": "x", "koordinator.sh/priority-class": "koord-mid"},
-        "annotations": {"headroom.sh/scheduling-retry": "1"},
+        "annotations": {"headroom.dev/scheduling-retry": "1"},
         "ownerReferences": [{"kind": "ReplicaSet", "name": "r", "controller": True}],
     },
     "spec": {

@@ -133,7 +133,7 @@ _EMPTY_METRIC: Final = add(may.NODE_METRICS, {"metadata": {"name": "node-1"}, "s
 _NEVER_SCHEDULED: Final = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available."}
 _WRONG_PROFILE: Final = {"terminated": {"exitCode": 2, "reason": "Error", "message": "plugins[0].name: unknown"}}
 _LAST_GOOD: Final = ours("headroom-last-good-config")
-_LAST_GOOD["metadata"]["annotations"] = {"headroom.sh/in-force-since": "2027-01-01T00:00:00Z"}
+_LAST_GOOD["metadata"]["annotations"] = {"headroom.dev/in-force-since": "2027-01-01T00:00:00Z"}
 
 CASES: Final[Mapping[str, Sequence[Change]]] = {
     "old API server": [attributes(version={"gitVersion": "v1.29.14"})],

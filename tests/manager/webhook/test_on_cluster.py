@@ -157,7 +157,7 @@ def test_errors_reach_the_user(guarded: Guarded, tmp_path: Path) -> None:
     assert guarded.api.get(SECRET)["type"] == "kubernetes.io/tls"
     result = guarded.refusal(BAD)
     assert result["status"] == 422
-    assert 'admission webhook "colocation-config.headroom.sh" denied the request' in result["message"]
+    assert 'admission webhook "colocation-config.headroom.dev" denied the request' in result["message"]
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}}
     text = json.dumps({**manifest, "data": {"colocation-config": BAD}})
     applied = guarded.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)

@@ -195,7 +195,7 @@ class Play:
             self.now += 1
 
     def held(self) -> bool:
-        return "headroom.sh/reclaim-hold" in self.pod("b1")["metadata"].get("annotations", {})
+        return "headroom.dev/reclaim-hold" in self.pod("b1")["metadata"].get("annotations", {})
 
     def pod(self, name: str) -> Json:
         return next(pod for path, pod in self.server.pods.items() if path.endswith(f"/{name}"))

@@ -303,7 +303,7 @@ async def test_deleted_node_is_no_attempt() -> None:
     play.watch()
     await play.live()
     assert play.server.evicted == ["a2", "a3"]
-    assert '"attempt": 1' in play.pod("b1")["metadata"]["annotations"]["headroom.sh/reclaim-hold"]
+    assert '"attempt": 1' in play.pod("b1")["metadata"]["annotations"]["headroom.dev/reclaim-hold"]
 
 
 async def test_rate_limit() -> None:

@@ -29,7 +29,7 @@ def parser() -> Parser:
         description="Shows the real usage of nodes and pods, their Mid resources, and the reasons.",
         epilog=_EPILOG,
     )
-    root.add_argument("--version", action="version", version=f"%(prog)s {metadata.version('headroom')}")
+    root.add_argument("--version", action="version", version=f"%(prog)s {metadata.version('kube-headroom')}")
     commands = root.add_subparsers(dest="command", metavar="COMMAND")
     _add_top(commands, [login, output, parsers.watch()])
     _add_explain(commands, [login, output, parsers.watch()])

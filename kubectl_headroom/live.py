@@ -161,7 +161,7 @@ def _unknown_kind(error: kube.ApiError) -> Exception:
         return error
     return CommandError(
         "This cluster does not know NodeMetrics, so Headroom is not installed in it: "
-        "helm install headroom charts/headroom -n headroom-system --create-namespace"
+        "helm install headroom charts/headroom -n headroom-system --create-namespace --set image.registry=REGISTRY"
     )
 
 

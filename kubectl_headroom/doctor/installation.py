@@ -62,7 +62,8 @@ def not_installed(cluster: Cluster) -> Finding | None:
 
 
 def install(cluster: Cluster) -> str:
-    return f"helm install headroom charts/headroom -n {cluster.namespace} --create-namespace"
+    command = f"helm install headroom charts/headroom -n {cluster.namespace} --create-namespace"
+    return f"{command} --set image.registry=REGISTRY"
 
 
 def upgrade(cluster: Cluster, *settings: str, force: bool = False) -> str:

@@ -30,7 +30,9 @@ SHARED_INPUTS = (
     "tools/devcluster/image_root.py",
     "crds",
 )
-CHART_VALUES = "image.registry=localhost,image.agent.tag=dev,image.manager.tag=dev"  # for `helm install --set`
+CHART_VALUES = ",".join(  # for `helm install --set`; the chart before this one has them, too
+    f"image.{part}.repository=localhost/headroom-{part},image.{part}.tag=dev" for part in ("agent", "manager")
+)
 KEPT = 3  # versions of an image that stay in the cache
 KEY_LENGTH = 16
 

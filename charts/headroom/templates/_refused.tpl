@@ -25,7 +25,7 @@
 {{/* A global value that nothing reads. A parent chart passes its own to all of its subcharts, so those pass. */}}
 {{- define "headroom.refusedGlobals" -}}
 {{- range $name := keys (omit .Values.global "imageRegistry" "imagePullSecrets") | sortAlpha }}
-{{- if $.Chart.IsRoot }}{{ fail (printf "global.%s has no effect: this chart reads global.imageRegistry and global.imagePullSecrets" $name) }}{{ end }}
+{{- if not (contains "/charts/" $.Template.BasePath) }}{{ fail (printf "global.%s has no effect: this chart reads global.imageRegistry and global.imagePullSecrets" $name) }}{{ end }}
 {{- end }}
 {{- end }}
 

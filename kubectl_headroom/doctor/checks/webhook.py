@@ -107,8 +107,9 @@ async def _tried(cluster: Cluster, config: str) -> Finding:
             return ok("The webhook answers: a wrong colocation config was refused (a dry run, nothing was stored).")
         see = f"kubectl -n {namespace} get configmap {config}"
         return warning(f"The webhook could not be tried: {refused}.", see)
+    port = (manager_state.flag(cluster.workload(MANAGER), "--webhook-listen") or "").rpartition(":")[2]
     return warning(
         "A wrong colocation config passes (a dry run, nothing was stored): the API server does not reach the manager's "
-        "webhook. Let API servers reach port 9443 of the manager's pods (firewall, NetworkPolicy).",
+        f"webhook. Let API servers reach port {port} of the manager's pods (firewall, NetworkPolicy).",
         f"kubectl -n {namespace} describe networkpolicies",
     )

@@ -182,6 +182,10 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
     "webhook for another ConfigMap": [_webhook("matchConditions 0 expression", 'name == "other"')],
     "webhook without endpoints": [put(may.ENDPOINT_SLICES, "webhook-1", "endpoints", None)],
     "wrong config passes": [_editor(None)],
+    "wrong config passes on another port": [
+        _editor(None),
+        put(may.DEPLOYMENTS, "headroom-manager", f"{_TEMPLATE} containers 0 args", ["--webhook-listen=:10250"]),
+    ],
     "wrong config is refused": [_editor(kube.ApiError(403, "Forbidden", 'admission webhook "x" denied the request'))],
     "wrong config is in conflict": [_editor(kube.ApiError(409, "Conflict", "the object has been modified"))],
     "webhook is off": [

@@ -89,7 +89,10 @@ async def test_nothing_of_ours() -> None:
     assert (check, result.severity) == ("install", ERROR)
     assert "Headroom is not installed" in result.message
     assert "kubectl headroom doctor --preflight" in result.message
-    assert result.fix == f"helm install headroom charts/headroom -n {NAMESPACE} --create-namespace"
+    assert (
+        result.fix
+        == f"helm install headroom charts/headroom -n {NAMESPACE} --create-namespace --set image.registry=REGISTRY"
+    )
     before = {name for name, _ in await results(world=World(), preflight=True)}
     assert before == {check.name for check in CHECKS if Stage.PREFLIGHT in check.stage}
 

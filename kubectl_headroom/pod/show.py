@@ -17,6 +17,7 @@ notes           what could not be read
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from kubectl_headroom import output
 from kubectl_headroom.pod.inputs import PodSnapshot
 from kubectl_headroom.pod.text import sentences
 from kubectl_headroom.quota import explain_document, explain_text
@@ -82,7 +83,7 @@ def _nodes(seen: PodSnapshot, *, wide: bool) -> Table:
 
 def listed(explanations: Sequence[dict[str, Any]], more: int) -> dict[str, Any]:
     """Return the explanations of several pods for programs, with the number of pods that are left out."""
-    return {"kind": f"{KIND}List", "metadata": {"remainingItemCount": more} if more else {}, "items": [*explanations]}
+    return {**output.listed(KIND, explanations), "metadata": {"remainingItemCount": more} if more else {}}
 
 
 def as_json(seen: PodSnapshot) -> dict[str, Any]:
@@ -94,6 +95,7 @@ def as_json(seen: PodSnapshot) -> dict[str, Any]:
     return {
         "kind": KIND,
         "version": VERSION,
+        "metadata": {"namespace": namespace, "name": name},
         "pod": {
             "namespace": namespace,
             "name": name,

@@ -1,9 +1,9 @@
 """`kubectl headroom explain quota NAME`: reads, evaluates, prints.
 
-For programs: kind QuotaAccount, version 1; fields are added, never renamed or removed. quota {"namespace", "name"},
-inForce, enforced, resources as `quota -o json` has them with "left": null for no limit, charged [{"pod", "priority",
-"node", "charged"}], waiting [{"pod", "priority", "requests", "why": null where quotas do not refuse it}], conditions,
-findings as of `quota verify`, sentences, notes. Amounts are Kubernetes quantities.
+For programs: kind QuotaAccount, version 1; fields are added, never renamed or removed. metadata and quota
+{"namespace", "name"}, inForce, enforced, resources as `quota -o json` has them with "left": null for no limit, charged
+[{"pod", "priority", "node", "charged"}], waiting [{"pod", "priority", "requests", "why": null where quotas do not
+refuse it}], conditions, findings as of `quota verify`, sentences, notes. Amounts are Kubernetes quantities.
 """
 
 from typing import Any, Final
@@ -41,7 +41,7 @@ async def quota(
         place: where the profile is.
         namespace: of the quota; None: that of the login's context.
         name: of the quota.
-        output: table, wide, json or yaml.
+        output: one of `kubectl_headroom.output.CHOICES`.
         clock: the present time; None: the API server's.
 
     Raises:
@@ -110,6 +110,7 @@ def as_json(seen: QuotaSnapshot, found: Account) -> dict[str, Any]:
     return {
         "kind": KIND,
         "version": VERSION,
+        "metadata": {"namespace": found.quota.namespace, "name": found.quota.name},
         "profile": show.profile(seen),
         "quota": {"namespace": found.quota.namespace, "name": found.quota.name},
         "inForce": found.older is None,

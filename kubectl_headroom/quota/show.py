@@ -1,8 +1,9 @@
 """Shares as a table, or for programs. The shape of the latter is stable: fields are added, never renamed or removed.
 
-kind, version       "QuotaReport", 1
+kind                "QuotaReportList"
 profile             {"origin", "enforced", "maxMissing"}: how the scheduler enforces quotas
-quotas              per quota in force, by namespace:
+items               kind "QuotaReport", per quota in force, by namespace:
+ metadata           {"namespace", "name"}, and the same as fields:
  namespace, name
  pendingPods        how many pods of the namespace are not bound
  resources          [{"resource", "min", "used", "max", "borrowed", "lent", "pending"}]; amounts are Kubernetes
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from crds.names import BATCH_CPU, MID_CPU
+from kubectl_headroom import output as outputs
 from kubectl_headroom.quota.reading import QuotaSnapshot
 from kubectl_headroom.quota.shares import QuotaShares, Share
 from kubectl_headroom.table import Cell, Column, Row
@@ -24,7 +26,6 @@ from manager.api import amounts
 from scheduler_plugins.api import in_bytes, quantity
 
 KIND: Final = "QuotaReport"
-VERSION: Final = 1
 ALL: Final = "(all)"  # in rows about all quotas together
 
 COLUMNS: Final = (
@@ -97,22 +98,18 @@ def _requested(charge: Mapping[str, int]) -> Iterable[tuple[str, int]]:
 
 def as_json(seen: QuotaSnapshot, quotas: Iterable[QuotaShares], total: Sequence[Share]) -> dict[str, Any]:
     """The report for programs."""
-    return {
-        "kind": KIND,
-        "version": VERSION,
-        "profile": profile(seen),
-        "quotas": [
-            {
-                "namespace": quota.quota.namespace,
-                "name": quota.quota.name,
-                "pendingPods": quota.pending_pods,
-                "resources": [share_as_json(share) for share in quota.shares],
-            }
-            for quota in quotas
-        ],
-        "total": [share_as_json(share) for share in total],
-        "notes": seen.notes,
-    }
+    items = [
+        {
+            "metadata": {"namespace": quota.quota.namespace, "name": quota.quota.name},
+            "namespace": quota.quota.namespace,
+            "name": quota.quota.name,
+            "pendingPods": quota.pending_pods,
+            "resources": [share_as_json(share) for share in quota.shares],
+        }
+        for quota in quotas
+    ]
+    sums = [share_as_json(share) for share in total]
+    return outputs.listed(KIND, items, profile=profile(seen), total=sums, notes=seen.notes)
 
 
 def profile(seen: QuotaSnapshot) -> dict[str, Any]:

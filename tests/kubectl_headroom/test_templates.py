@@ -132,6 +132,7 @@ def test_kubectl_prints_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
         assert {template: kubectl(f"jsonpath={template}") for template in TEMPLATES} == TEMPLATES
         assert [template for template in WRONG if kubectl(f"jsonpath={template}") is not None] == []
+        capsys.readouterr()
         output.show(DATA, COLUMNS)
         assert (kubectl(COLUMNS) or "").split() == capsys.readouterr().out.split()
 

@@ -1,7 +1,7 @@
 """`kubectl headroom explain quota NAME`: reads, evaluates, prints.
 
 For programs: kind QuotaAccount, version 1; fields are added, never renamed or removed. metadata and quota
-{"namespace", "name"}, inForce, enforced, resources as `quota -o json` has them with "left": null for no limit, charged
+{"namespace", "name"}, inForce, enforced, resources as `quota -o json` has them, charged
 [{"pod", "priority", "node", "charged"}], waiting [{"pod", "priority", "requests", "why": null where quotas do not
 refuse it}], conditions, findings as of `quota verify`, sentences, notes. Amounts are Kubernetes quantities.
 """
@@ -16,7 +16,6 @@ from kubectl_headroom.quota.account import Account, account, sentences
 from kubectl_headroom.quota.reading import Place, QuotaSnapshot, read
 from kubectl_headroom.table import Cell, Column
 from manager.api import age, amounts
-from scheduler_plugins.api import quantity
 
 KIND: Final = "QuotaAccount"
 VERSION: Final = 1
@@ -114,10 +113,7 @@ def as_json(seen: QuotaSnapshot, found: Account) -> dict[str, Any]:
         "profile": show.profile(seen),
         "quota": {"namespace": found.quota.namespace, "name": found.quota.name},
         "inForce": found.older is None,
-        "resources": [
-            {**show.share_as_json(share), "left": _quantity(share.resource, found.left.get(share.resource))}
-            for share in shares
-        ],
+        "resources": [show.share_as_json(share) for share in shares],
         "charged": [
             {"pod": pod.key, "priority": pod.priority, "node": pod.node, "charged": show.quantities(pod.charge)}
             for pod in found.charged
@@ -139,7 +135,3 @@ def as_json(seen: QuotaSnapshot, found: Account) -> dict[str, Any]:
         "sentences": list(sentences(found)),
         "notes": seen.notes,
     }
-
-
-def _quantity(name: str, amount: int | None) -> str | None:
-    return None if amount is None else quantity(name, amount)

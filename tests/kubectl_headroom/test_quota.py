@@ -63,6 +63,7 @@ async def test_json_has_quantities(capsys: pytest.CaptureFixture[str]) -> None:
         "borrowed": "0",
         "lent": "0",
         "pending": "0",
+        "left": "2500m",
     }
     assert {resource["resource"]: resource["max"] for resource in second["resources"]} == {"cpu": "2", "memory": "1Gi"}
     assert {entry["resource"]: entry["min"] for entry in data["total"]} == {"cpu": "2500m", "memory": "3Gi"}

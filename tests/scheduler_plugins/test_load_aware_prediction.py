@@ -148,7 +148,7 @@ def test_explanation_has_the_numbers() -> None:
 @pytest.mark.parametrize(
     ("plugin", "metric", "binding"),
     [
-        (PLUGIN, predicting(IDLE, PEAKS), "cpu: 70000m of 100000m predicted at the peak, "),
+        (PLUGIN, predicting(IDLE, PEAKS), "cpu: an estimate of 70000m of 100000m predicted at the peak, "),
         (
             PLUGIN,
             node_metric(memory="99Gi"),

@@ -104,7 +104,7 @@ def _run(options: argparse.Namespace) -> int:
 def _print_version(form: str) -> None:
     version = metadata.version("kube-headroom")
     if not output.is_for_people(form):
-        output.show({"version": version, "python": platform.python_version()}, form)
+        output.show({"kind": "Version", "version": version, "python": platform.python_version()}, form)
         return
     print(f"kubectl headroom {version}")
     if form == output.WIDE:

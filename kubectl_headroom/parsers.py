@@ -9,7 +9,7 @@ from crds.duration import DurationError, parse_duration
 from headroom.runtime.removed import removed
 from headroom.runtime.sanitize import printable
 from kubectl_headroom.errors import USAGE, CommandError
-from kubectl_headroom.output import FORMATS, TABLE
+from kubectl_headroom.output import CHOICES, TABLE, form
 from kubectl_headroom.targets import name
 
 NAMESPACE: Final = "headroom-system"  # namespace of Headroom, by convention
@@ -144,9 +144,12 @@ def output() -> Parser:
     parser.add_argument(
         "-o",
         "--output",
-        choices=FORMATS,
+        type=form,
+        choices=CHOICES,
         default=TABLE,
-        help="wide: more columns, nothing shortened; json and yaml have the same content (default: table)",
+        metavar="FORMAT",
+        help="table, wide (more columns, nothing shortened), json or yaml (the same content), name (TYPE/NAME), "
+        "jsonpath=TEMPLATE or custom-columns=TITLE:PATH,... as of kubectl (default: table)",
     )
     return parser
 

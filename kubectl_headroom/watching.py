@@ -32,7 +32,7 @@ async def watch_loop(
         api: the cluster.
         ask: sends the requests once, and prints.
         interval_seconds: between an answer and the next question. [s]
-        output: table, wide, json or yaml: YAML documents are separated as such, JSON documents follow one another.
+        output: one of `kubectl_headroom.output.CHOICES`; YAML documents are separated, others follow one another.
         out: where it prints; standard output by default.
         pause: waits a number of seconds.
     """

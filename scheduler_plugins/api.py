@@ -9,7 +9,7 @@ from scheduler_plugins.plugins.capacity_scheduling import sentence as refusal_se
 from scheduler_plugins.preemption.fit import FitModel
 from scheduler_plugins.preemption.selection.decide import Decision, Undecided, decide
 from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, load_profile, parse_profile
-from scheduler_plugins.quota.admission import demands, refusal
+from scheduler_plugins.quota.admission import accounts, refusal
 from scheduler_plugins.quota.amounts import (
     CORE,
     NOTHING,
@@ -24,6 +24,7 @@ from scheduler_plugins.quota.amounts import (
     quantity,
 )
 from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.nominations import Nomination
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing, Quota
@@ -58,14 +59,15 @@ __all__ = [
     "ProfileError",
     "Quota",
     "QuotaCluster",
+    "QuotaLedger",
     "QuotaPod",
     "Source",
     "SourcedPlugin",
     "Undecided",
+    "accounts",
     "amounts_of",
     "claimed_devices",
     "decide",
-    "demands",
     "in_bytes",
     "is_counted",
     "is_extended",

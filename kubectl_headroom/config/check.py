@@ -20,7 +20,7 @@ def run(source: str, output: str) -> int:
 
     Args:
         source: path of a file, or "-" for standard input, see `kubectl_headroom.config.file.read`.
-        output: table, wide, json or yaml.
+        output: one of `kubectl_headroom.output.CHOICES`.
 
     Returns:
         The exit code: 1 when the text would be refused, 0 otherwise.
@@ -39,7 +39,7 @@ def report(file: ConfigFile, found: Review, output: str) -> None:
     if outputs.is_for_people(output):
         show(file, found)
     else:
-        outputs.show(as_json(file, found), output)
+        outputs.show({"kind": "ConfigReview", **as_json(file, found)}, output)
 
 
 def show(file: ConfigFile, found: Review) -> None:

@@ -43,7 +43,7 @@ async def run(api: kube.ApiServer, file: ConfigFile, namespace: str, config_name
         file: the new config, of `kubectl_headroom.config.file.read`.
         namespace: where Headroom's ConfigMap is.
         config_name: name of that ConfigMap.
-        output: table, wide, json or yaml.
+        output: one of `kubectl_headroom.output.CHOICES`.
 
     Returns:
         The exit code: 0, or 1 when the text would be refused as a whole, so that nothing would change.
@@ -131,6 +131,7 @@ def _as_json(
     file: ConfigFile, found: Review, changes: Sequence[Change], overlaps: Sequence[Overlap], nodes: int
 ) -> Json:
     return {
+        "kind": "ConfigDiff",
         **config_check.as_json(file, found),
         "nodes": nodes,
         "changes": [

@@ -36,7 +36,7 @@ async def run(api: kube.ApiServer, *, namespace: str, config_name: str, prefligh
         namespace: Headroom's.
         config_name: name of the colocation ConfigMap.
         preflight: check what an install needs, before there is anything.
-        output: one of `kubectl_headroom.output.FORMATS`; wide adds the pages with details.
+        output: one of `kubectl_headroom.output.CHOICES`; wide adds the pages with details.
 
     Returns:
         The exit code: 1 with errors, 0 with warnings or less.

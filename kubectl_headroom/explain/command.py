@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from crds import shadow_accounts
 from crds.names import LAST_GOOD_NAME
@@ -46,7 +47,7 @@ async def node(
         name: name of the node.
         namespace: where Headroom's ConfigMap is.
         config_name: name of that ConfigMap.
-        output: table, wide, json or yaml.
+        output: one of `kubectl_headroom.output.CHOICES`.
         tried: what to try instead of how it is.
 
     Raises:
@@ -73,7 +74,13 @@ async def node(
     if outputs.is_for_people(output):
         show(explanation)
     else:
-        outputs.show(explain_json.as_json(explanation), output)
+        outputs.show(as_json(explanation), output)
+
+
+def as_json(explanation: Explanation) -> dict[str, Any]:
+    """The explanation for programs: the document of the manager's page, as an object of Kubernetes."""
+    content = explain_json.as_json(explanation)
+    return {"kind": content["kind"], "metadata": {"name": explanation.node}, **content}
 
 
 @dataclass(frozen=True, slots=True)

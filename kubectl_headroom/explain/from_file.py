@@ -17,7 +17,6 @@ from kubectl_headroom.errors import FAILED, USAGE, CommandError
 from kubectl_headroom.explain import command
 from kubectl_headroom.simulate import pod_file
 from manager.api import ConfigState, ObservedNode, PodInputs, amounts, at_start, config_state, explain
-from manager.api import document as explain_json
 
 Json = dict[str, Any]
 
@@ -58,7 +57,7 @@ def run(options: argparse.Namespace, clock: live.Clock = time.time) -> int:
     if outputs.is_for_people(options.output):
         command.show(explanation, notes)
     else:
-        content = explain_json.as_json(explanation)
+        content = command.as_json(explanation)
         outputs.show({**content, "notes": [*notes, *content["notes"]]}, options.output)
     return 0
 

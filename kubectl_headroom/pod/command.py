@@ -53,7 +53,7 @@ async def pod(
         config_name: name of the colocation ConfigMap.
         namespace: of the pod; None: that of the login's context.
         name: of the pod.
-        output: table, wide, json or yaml.
+        output: one of `kubectl_headroom.output.CHOICES`.
         clock: the present time; None: the API server's.
 
     Raises:
@@ -83,7 +83,7 @@ async def pods_of(
         config_name: name of the colocation ConfigMap.
         namespace: of the workload; None: that of the login's context.
         workload: its type, one of `kubectl_headroom.targets.WORKLOADS`, and its name.
-        output: one of `kubectl_headroom.output.FORMATS`.
+        output: one of `kubectl_headroom.output.CHOICES`.
         clock: the present time; None: the API server's.
 
     Raises:

@@ -17,9 +17,11 @@ notes           what could not be read
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from kubectl_headroom import output
 from kubectl_headroom.pod.inputs import PodSnapshot
 from kubectl_headroom.pod.text import sentences
 from kubectl_headroom.quota import explain_document, explain_text
+from kubectl_headroom.simulate.document import binding
 from kubectl_headroom.table import Cell, Column, Row
 from kubectl_headroom.top.pods import workload
 from manager.api import Amount, amounts
@@ -73,7 +75,8 @@ def _nodes(seen: PodSnapshot, *, wide: bool) -> Table:
     rows = []
     for outcome in chosen:
         here = ["this pod is here"] if outcome.node == seen.node_name else []
-        why = "; ".join([*here, *(f"{plugin}: {reason}" for plugin, reason in outcome.refusals.items())])
+        refused = (f"{plugin}: {binding(outcome, plugin) or reason}" for plugin, reason in outcome.refusals.items())
+        why = "; ".join([*here, *refused])
         total = amounts.NOTHING if outcome.total is None else f"{outcome.total:.1f}"
         rank = amounts.NOTHING if outcome.rank is None else str(outcome.rank)
         rows.append([Cell(rank), Cell(outcome.node, "bold"), Cell(total), Cell(why, "red" if outcome.refusals else "")])
@@ -82,7 +85,7 @@ def _nodes(seen: PodSnapshot, *, wide: bool) -> Table:
 
 def listed(explanations: Sequence[dict[str, Any]], more: int) -> dict[str, Any]:
     """Return the explanations of several pods for programs, with the number of pods that are left out."""
-    return {"kind": f"{KIND}List", "metadata": {"remainingItemCount": more} if more else {}, "items": [*explanations]}
+    return {**output.listed(KIND, explanations), "metadata": {"remainingItemCount": more} if more else {}}
 
 
 def as_json(seen: PodSnapshot) -> dict[str, Any]:
@@ -94,6 +97,7 @@ def as_json(seen: PodSnapshot) -> dict[str, Any]:
     return {
         "kind": KIND,
         "version": VERSION,
+        "metadata": {"namespace": namespace, "name": name},
         "pod": {
             "namespace": namespace,
             "name": name,

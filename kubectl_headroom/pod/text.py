@@ -1,7 +1,7 @@
 """Sentences of `explain pod`: the pod's node, or the reason for none, the most important first."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from crds.mid_amounts import implausible_amounts
@@ -10,6 +10,7 @@ from kubectl_headroom.pod.inputs import History, MidNodes, PodSnapshot, State
 from kubectl_headroom.quota import explain_text as quota_text
 from kubectl_headroom.top.pods import workload
 from manager.api import Amount, age, amounts
+from scheduler_plugins.api import CAPACITY_SCHEDULING, Decision
 
 _MOST: Final = 3
 _STARTING: Final = {"ContainerCreating", "PodInitializing"}
@@ -64,6 +65,7 @@ def sentences(seen: PodSnapshot) -> Iterator[str]:
         yield from quota_text.sentences(seen.quota)
     yield from seen.own_quotas
     yield from _plugins(seen)
+    yield from _together(seen)
     yield from _next(seen)
 
 
@@ -221,6 +223,38 @@ def _plugins(seen: PodSnapshot) -> Iterator[str]:
     elif mine is not None and mine.refusals:
         why = next(iter(mine.refusals.values()))
         yield f"{now}, its node (with its own usage in the report) would be refused: {why}."
+
+
+def _together(seen: PodSnapshot) -> Iterator[str]:
+    """Yield the nodes that kube-scheduler's filters and the plugins leave together, where the two differ."""
+    quota, simulation = seen.quota, seen.simulation
+    if quota is None or simulation is None or seen.node_name or _other_scheduler(seen) is not None:
+        return
+    refusals = {outcome.node: dict(outcome.refusals) for outcome in simulation.outcomes}
+    if isinstance(quota.decision, Decision):
+        node = quota.decision.node
+        further = [f"{name}: {why}" for name, why in refusals.get(node, {}).items() if name != CAPACITY_SCHEDULING]
+        if further:
+            yield f"The eviction alone does not place it: node {node} is also refused by {'; '.join(further)}."
+    passing = {node for node, reasons in refusals.items() if not reasons}
+    if not quota.fits and not passing:
+        return
+    both = sorted(passing.intersection(quota.fits))
+    if both:
+        named = ", ".join(both[:_MOST]) + (f" and {len(both) - _MOST} more" if len(both) > _MOST else "")
+        yield f"Filters and plugins together let it go to {len(both)} of {len(refusals)} nodes: {named}."
+        return
+    reasons = Counter(
+        quota.misfits.get(node) or "; ".join(_shortened(refused, quota.refusal))
+        for node, refused in sorted(refusals.items())
+    ).most_common(_MOST)
+    why = "; ".join(f"{reason} ({count})" for reason, count in reasons)
+    yield f"Filters and plugins together let it go to none of {len(refusals)} nodes: {why}."
+
+
+def _shortened(refusals: Mapping[str, str], quota: str) -> Iterator[str]:
+    """Yield the refusals of a node; that of its quota, which has a sentence of its own, in one word."""
+    yield from ("its quota" if why == quota else f"{plugin}: {why}" for plugin, why in refusals.items())
 
 
 def _next(seen: PodSnapshot) -> Iterator[str]:

@@ -32,8 +32,6 @@ class Account:
     older: Quota | None  # the one that is in force in its namespace in its place; None: it is in force itself
     enforced: bool  # whether the scheduler's profile enforces quotas at all
     shares: QuotaShares | None  # its usage, by resource; None where it is not in force
-    left: Mapping[str, int | None]
-    """The amount that its namespace may still take, by resource; None: no limit. [milli-cores, else base units]"""
     charged: tuple[QuotaPod, ...]  # the pods it is charged for, the largest first
     waiting: tuple[Waiting, ...]  # those that wait, the first in line first: by priority, then by age
     conditions: tuple[Json, ...]  # conditions of the object
@@ -57,9 +55,8 @@ def account(seen: QuotaSnapshot, namespace: str, name: str) -> Account:
     quota = next((quota for quota in here if quota.name == name), None)
     if quota is None:
         raise CommandError(_missing(seen, here, namespace, name))
-    shares, total = all_shares(seen.cluster)
+    shares, _ = all_shares(seen.cluster)
     mine = next((share for share in shares if share.quota.uid == quota.uid), None)
-    left = {share.resource: share.left(total) for share in (mine.shares if mine else ())}
     pods = [pod for pod in seen.cluster.pods.values() if mine is not None and pod.namespace == namespace]
     charged = sorted((pod for pod in pods if pod.charged), key=lambda pod: (-pod.charge.get("cpu", 0), pod.name))
     line = sorted((pod for pod in pods if waits(pod)), key=lambda pod: (-pod.priority, pod.created, pod.name))
@@ -69,7 +66,6 @@ def account(seen: QuotaSnapshot, namespace: str, name: str) -> Account:
         None if in_force is None or in_force.uid == quota.uid else in_force,
         seen.enforced,
         mine,
-        left,
         tuple(charged),
         tuple(Waiting(pod, explain(seen, pod).refusal) for pod in line),
         tuple(status.get("conditions") or ()),
@@ -101,9 +97,9 @@ def sentences(found: Account) -> Iterator[str]:
         least = "no min" if share.min is None else f"min {text(name, share.min)}"
         used = f"{name}: {text(name, share.used)} in use of {least}"
         most = f", max {text(name, share.max)}" if share.max is not None else ", no max"
-        left = found.left.get(name)
-        more = "it may take as much more as it likes" if left is None else f"it may take {text(name, left)} more now"
-        more = more if left is None or left else "it may take nothing more now"
+        more = "it may take as much more as it likes"
+        if share.left is not None:
+            more = f"it may take {text(name, share.left) if share.left else 'nothing'} more now"
         yield f"{used}{most}: {_balance(name, share.borrowed, share.lent)}{more}."
     yield _queue(found.waiting)
     for finding in found.findings:

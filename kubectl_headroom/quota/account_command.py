@@ -1,9 +1,9 @@
 """`kubectl headroom explain quota NAME`: reads, evaluates, prints.
 
-For programs: kind QuotaAccount, version 1; fields are added, never renamed or removed. quota {"namespace", "name"},
-inForce, enforced, resources as `quota -o json` has them with "left": null for no limit, charged [{"pod", "priority",
-"node", "charged"}], waiting [{"pod", "priority", "requests", "why": null where quotas do not refuse it}], conditions,
-findings as of `quota verify`, sentences, notes. Amounts are Kubernetes quantities.
+For programs: kind QuotaAccount, version 1; fields are added, never renamed or removed. metadata and quota
+{"namespace", "name"}, inForce, enforced, resources as `quota -o json` has them, charged
+[{"pod", "priority", "node", "charged"}], waiting [{"pod", "priority", "requests", "why": null where quotas do not
+refuse it}], conditions, findings as of `quota verify`, sentences, notes. Amounts are Kubernetes quantities.
 """
 
 from typing import Any, Final
@@ -16,7 +16,6 @@ from kubectl_headroom.quota.account import Account, account, sentences
 from kubectl_headroom.quota.reading import Place, QuotaSnapshot, read
 from kubectl_headroom.table import Cell, Column
 from manager.api import age, amounts
-from scheduler_plugins.api import quantity
 
 KIND: Final = "QuotaAccount"
 VERSION: Final = 1
@@ -41,7 +40,7 @@ async def quota(
         place: where the profile is.
         namespace: of the quota; None: that of the login's context.
         name: of the quota.
-        output: table, wide, json or yaml.
+        output: one of `kubectl_headroom.output.CHOICES`.
         clock: the present time; None: the API server's.
 
     Raises:
@@ -110,13 +109,11 @@ def as_json(seen: QuotaSnapshot, found: Account) -> dict[str, Any]:
     return {
         "kind": KIND,
         "version": VERSION,
+        "metadata": {"namespace": found.quota.namespace, "name": found.quota.name},
         "profile": show.profile(seen),
         "quota": {"namespace": found.quota.namespace, "name": found.quota.name},
         "inForce": found.older is None,
-        "resources": [
-            {**show.share_as_json(share), "left": _quantity(share.resource, found.left.get(share.resource))}
-            for share in shares
-        ],
+        "resources": [show.share_as_json(share) for share in shares],
         "charged": [
             {"pod": pod.key, "priority": pod.priority, "node": pod.node, "charged": show.quantities(pod.charge)}
             for pod in found.charged
@@ -138,7 +135,3 @@ def as_json(seen: QuotaSnapshot, found: Account) -> dict[str, Any]:
         "sentences": list(sentences(found)),
         "notes": seen.notes,
     }
-
-
-def _quantity(name: str, amount: int | None) -> str | None:
-    return None if amount is None else quantity(name, amount)

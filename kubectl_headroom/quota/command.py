@@ -34,7 +34,7 @@ async def quotas(
         api: the cluster.
         place: where the profile is.
         namespace: only the quota of this one; None: all.
-        output: table, wide, json or yaml.
+        output: one of `kubectl_headroom.output.CHOICES`.
         clock: the present time; None: the API server's.
         headers: whether the table has its titles and its sums.
     """
@@ -48,7 +48,7 @@ async def quotas(
     result, total = all_shares(snapshot.cluster)
     shown = [share for share in result if namespace is None or share.quota.namespace == namespace]
     if not outputs.is_for_people(output):
-        outputs.show(show.as_json(snapshot, shown, total), output)
+        outputs.show(show.as_json(snapshot, shown, total), output, headers=headers)
     elif not shown:
         outputs.nothing(namespace)
     else:
@@ -70,7 +70,7 @@ async def _own_quotas(
         table.write(own.COLUMNS, own.rows(objects), headers=headers)
         outputs.notes([note], headers=headers)
     else:
-        outputs.show(own.as_json(objects, note), output)
+        outputs.show(own.as_json(objects, note), output, headers=headers)
 
 
 async def verify(
@@ -85,7 +85,7 @@ async def verify(
     Args:
         api: the cluster.
         place: where the profile is.
-        output: table, wide, json or yaml.
+        output: one of `kubectl_headroom.output.CHOICES`.
         clock: the present time; None: the API server's.
         pause: waits a number of seconds.
 

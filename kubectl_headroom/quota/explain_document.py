@@ -7,7 +7,7 @@ quota               `namespace/name`, or null
 refusal             why admission rejects it, as in its events; null: it does not
 admission           per resource {"resource", "requested", "used", "claimed", "max": null where nothing limits,
                     "allUsed", "allClaimed", "sumOfMin": null where no min names it, "exceeded": "max",
-                    "sum of min" or null}
+                    "sum of min" or null}; claimed amounts are those beyond the charge that terminates for them
 claims              of other pods: {"pod", "priority", "node", "requests", "heldUntil": null: nominated only}
 nodes               {"fits": names, "misfits": {node: reason}, "unmodelled": constraints outside of the model}, by the
                     model of kube-scheduler's filters; null for a pod that is bound

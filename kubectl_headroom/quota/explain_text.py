@@ -77,7 +77,7 @@ def _of_reclaim(explanation: Explanation) -> Iterator[str]:
         if explanation.obstacles:
             yield f"But no pod is evicted now: {'; '.join(explanation.obstacles)}."
     elif decision is not None:
-        yield f"No victims: {decision.reason.rstrip('.')}."
+        yield f"No victims, by the same model: {decision.reason.rstrip('.')}."
 
 
 def tables(explanation: Explanation) -> Iterator[Table]:

@@ -7,19 +7,16 @@ from typing import Any
 from kubectl_headroom.quota.reading import QuotaSnapshot
 from scheduler_plugins.api import (
     CORE,
-    NOTHING,
     UNLIMITED,
-    Amounts,
     Decision,
     FitModel,
     Nomination,
     Quota,
     QuotaPod,
     Undecided,
+    accounts,
     decide,
-    demands,
     is_counted,
-    minus,
     refusal,
 )
 from scheduler_plugins.api import refusal_sentence as sentence
@@ -32,10 +29,10 @@ class Line:
     resource: str  # its name
     requested: int  # the pod's charge
     used: int  # what its namespace is charged already
-    claimed: int  # what further pods of the namespace have a claim to, of no less priority
+    claimed: int  # by further pods of the namespace, of no less priority, beyond the charge that terminates for them
     max: int | None  # the limit of these; None: unlimited
     all_used: int  # what all namespaces with a quota are charged
-    all_claimed: int  # what further pods have a claim to, of all of them
+    all_claimed: int  # the same of all of them
     all_min: int | None  # the limit of these: the sum of min; None: no quota has it in its min
     over: str  # which is exceeded: "max", "sum of min" or ""
 
@@ -112,29 +109,27 @@ def _lines(seen: QuotaSnapshot, pod: QuotaPod, quota: Quota | None) -> tuple[Lin
     if quota is None:
         return ()
     ledger = seen.cluster.ledger
-    own, everything = demands(pod, ledger, seen.cluster.nominations(seen.now))
-    # A bound pod is charged already.
-    request: Amounts = NOTHING if ledger.charge_of(pod.uid) is not None else pod.charge
-    own, everything = minus(own, pod.charge), minus(everything, pod.charge)
+    of_max, of_min = accounts(pod, ledger, quota, seen.cluster.nominations(seen.now))
     used, all_used, all_min = ledger.used(pod.namespace), ledger.total_used, ledger.total_min
-    names = {*pod.charge, *own, *everything, *(name for name in quota.named if is_counted(name)), *all_used}
+    named = (name for name in quota.named if is_counted(name))
+    names = {*pod.charge, *of_max.claims, *of_min.claims, *named, *all_used}
     names = {name for name in names if quota.concerns(name) or name in all_min}
     result = []
     for name in sorted(names, key=lambda each: (CORE.index(each) if each in CORE else len(CORE), each)):
-        most = quota.max.get(name, UNLIMITED)
-        requests = pod.charge.get(name, 0) > 0  # as admission compares: the others do not count against the pod
-        over_max = requests and used.get(name, 0) + request.get(name, 0) + own.get(name, 0) > most
-        total = all_used.get(name, 0) + request.get(name, 0) + everything.get(name, 0)
-        over_min = requests and total > all_min.get(name, UNLIMITED)
+        most, charge = quota.max.get(name, UNLIMITED), pod.charge.get(name, 0)
+        claimed, all_claimed = of_max.claimed.get(name, 0), of_min.claimed.get(name, 0)
+        # As admission compares: a resource that the pod does not request does not count against it.
+        over_max = charge > 0 and of_max.used.get(name, 0) + charge + claimed > most
+        over_min = charge > 0 and of_min.used.get(name, 0) + charge + all_claimed > all_min.get(name, UNLIMITED)
         result.append(
             Line(
                 name,
-                pod.charge.get(name, 0),
+                charge,
                 used.get(name, 0),
-                own.get(name, 0),
+                claimed,
                 None if most >= UNLIMITED else most,
                 all_used.get(name, 0),
-                everything.get(name, 0),
+                all_claimed,
                 all_min.get(name),
                 "max" if over_max else "sum of min" if over_min else "",
             )

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION
 from headroom import kube
+from kubectl_headroom import output as outputs
 from kubectl_headroom.quota import show
 from kubectl_headroom.table import Cell, Row
 
@@ -32,12 +33,12 @@ def rows(quotas: Sequence[Json]) -> list[Row]:
 
 
 def as_json(quotas: Sequence[Json], note: str) -> dict[str, Any]:
-    """Return the quotas for programs: a QuotaReport without the amounts that need the whole cluster."""
-    listed = [
-        {**{name: quota["metadata"].get(name) for name in ("namespace", "name")}, "resources": [*_resources(quota)]}
-        for quota in quotas
+    """Return the quotas for programs: a QuotaReportList without the amounts that need the whole cluster."""
+    names = [{name: quota["metadata"].get(name) for name in ("namespace", "name")} for quota in quotas]
+    items = [
+        {"metadata": name, **name, "resources": [*_resources(quota)]} for name, quota in zip(names, quotas, strict=True)
     ]
-    return {"kind": show.KIND, "version": show.VERSION, "quotas": listed, "notes": [note]}
+    return outputs.listed(show.KIND, items, notes=[note])
 
 
 def sentences(quotas: Sequence[Json]) -> list[str]:

@@ -3,7 +3,18 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from scheduler_plugins.api import CORE, NOTHING, UNLIMITED, Amounts, Quota, QuotaCluster, QuotaPod, is_counted, plus
+from scheduler_plugins.api import (
+    CORE,
+    NOTHING,
+    UNLIMITED,
+    Amounts,
+    Quota,
+    QuotaCluster,
+    QuotaLedger,
+    QuotaPod,
+    is_counted,
+    plus,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +29,7 @@ class Share:
     lent: int
     """The part of the unused min that others have borrowed. Several lenders lend in proportion to that."""
     pending: int  # requests of its pending pods
-
-    def left(self, total: Iterable["Share"]) -> int | None:
-        """Return how much more the namespace may take now: the least of its max and the sum of min; None: no limit.
-
-        Args:
-            total: all quotas together.
-        """
-        limits = [] if self.max is None else [self.max - self.used]
-        limits += [
-            all_of.min - all_of.used for all_of in total if all_of.resource == self.resource and all_of.min is not None
-        ]
-        return max(0, min(limits)) if limits else None
+    left: int | None  # how much more it may take now, by its max and the sum of min; None: no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,10 @@ def all_shares(cluster: QuotaCluster) -> tuple[list[QuotaShares], list[Share]]:
     for quota in quotas:
         namespace = quota.namespace
         shares = tuple(
-            _share(name, quota, used[namespace], lent[name][namespace], pending[namespace], name in ledger.total_min)
-            for name in names[namespace]
+            _share(name, quota, ledger, lent[name][namespace], pending[namespace]) for name in names[namespace]
         )
         result.append(QuotaShares(quota, shares, len(waiting.get(namespace, ()))))
-    return result, [_total(name, result, ledger.total_min, ledger.total_used) for name in resource_names]
+    return result, [_total(name, result, ledger) for name in resource_names]
 
 
 def waits(pod: QuotaPod) -> bool:
@@ -95,18 +94,33 @@ def lending(resource: str, quotas: Iterable[Quota], used: Mapping[str, Amounts])
     return result
 
 
-def _share(name: str, quota: Quota, used: Amounts, lent: int, pending: Amounts, guaranteed: bool) -> Share:  # noqa: FBT001 - private
+def _share(name: str, quota: Quota, ledger: QuotaLedger, lent: int, pending: Amounts) -> Share:
     least, most = quota.min.get(name, 0), quota.max.get(name, UNLIMITED)
-    in_use = used.get(name, 0)
-    borrowed = max(0, in_use - least) if guaranteed else 0
+    used, guaranteed = ledger.used(quota.namespace).get(name, 0), name in ledger.total_min
+    borrowed = max(0, used - least) if guaranteed else 0
     bound = None if most >= UNLIMITED else most
-    return Share(name, least if guaranteed else None, in_use, bound, borrowed, lent, pending.get(name, 0))
+    left = _left(name, ledger, most - used)
+    return Share(name, least if guaranteed else None, used, bound, borrowed, lent, pending.get(name, 0), left)
 
 
-def _total(name: str, found: Iterable[QuotaShares], least: Amounts, used: Amounts) -> Share:
-    parts = [share for quota_share in found for share in quota_share.shares if share.resource == name]
+def _total(name: str, listed: Iterable[QuotaShares], ledger: QuotaLedger) -> Share:
+    parts = [share for quota_share in listed for share in quota_share.shares if share.resource == name]
     borrowed, lent, pending = (sum(getattr(part, which) for part in parts) for which in ("borrowed", "lent", "pending"))
-    return Share(name, least.get(name), used.get(name, 0), None, borrowed, lent, pending)
+    least, used = ledger.total_min.get(name), ledger.total_used.get(name, 0)
+    return Share(name, least, used, None, borrowed, lent, pending, _left(name, ledger, UNLIMITED))
+
+
+def _left(name: str, ledger: QuotaLedger, by_max: int) -> int | None:
+    """Return how much more may be charged: the least of the rest of a max and that of the sum of min.
+
+    Args:
+        name: the resource.
+        ledger: the charges.
+        by_max: the rest of the max; without a max, half of `UNLIMITED` or more.
+    """
+    rest = ledger.total_min.get(name, UNLIMITED) - ledger.total_used.get(name, 0)
+    result = min(by_max, rest)
+    return None if result >= UNLIMITED // 2 else max(0, result)
 
 
 def _names(quota: Quota, used: Amounts, pending: Amounts) -> list[str]:

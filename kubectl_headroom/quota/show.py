@@ -1,13 +1,14 @@
 """Shares as a table, or for programs. The shape of the latter is stable: fields are added, never renamed or removed.
 
-kind, version       "QuotaReport", 1
+kind                "QuotaReportList"
 profile             {"origin", "enforced", "maxMissing"}: how the scheduler enforces quotas
-quotas              per quota in force, by namespace:
+items               kind "QuotaReport", per quota in force, by namespace:
+ metadata           {"namespace", "name"}, and the same as fields:
  namespace, name
  pendingPods        how many pods of the namespace are not bound
- resources          [{"resource", "min", "used", "max", "borrowed", "lent", "pending"}]; amounts are Kubernetes
-                    quantities ("500m", "3Gi", "2"); max is null where nothing limits, min where no
-                    quota guarantees any of the resource
+ resources          [{"resource", "min", "used", "max", "borrowed", "lent", "pending", "left"}]; amounts are
+                    Kubernetes quantities ("500m", "3Gi", "2"); max and left are null where nothing limits, min where
+                    no quota guarantees any of the resource
 total               the same list over all quotas that are in force, for any requested namespace; its min is the
                     most that all of them may use together
 notes               sentences
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from crds.names import BATCH_CPU, MID_CPU
+from kubectl_headroom import output as outputs
 from kubectl_headroom.quota.reading import QuotaSnapshot
 from kubectl_headroom.quota.shares import QuotaShares, Share
 from kubectl_headroom.table import Cell, Column, Row
@@ -24,7 +26,6 @@ from manager.api import amounts
 from scheduler_plugins.api import in_bytes, quantity
 
 KIND: Final = "QuotaReport"
-VERSION: Final = 1
 ALL: Final = "(all)"  # in rows about all quotas together
 
 COLUMNS: Final = (
@@ -48,15 +49,15 @@ def rows(quotas: Iterable[QuotaShares], total: Sequence[Share]) -> list[Row]:
     """A row per quota and resource, then one per resource of all quotas together where there are several."""
     listed = list(quotas)
     result = [
-        _row(item.quota.namespace, item.quota.name, share, share.left(total), item.pending_pods)
+        _row(item.quota.namespace, item.quota.name, share, item.pending_pods)
         for item in listed
         for share in item.shares
     ]
     waiting = sum(item.pending_pods for item in listed)
-    return [*result, *(_row(ALL, ALL, share, share.left(total), waiting) for share in total)]
+    return [*result, *(_row(ALL, ALL, share, waiting) for share in total)]
 
 
-def _row(namespace: str, name: str, share: Share, left: int | None, waiting: int) -> Row:
+def _row(namespace: str, name: str, share: Share, waiting: int) -> Row:
     over = share.max is not None and share.used > share.max
     return (
         Cell(namespace),
@@ -68,7 +69,7 @@ def _row(namespace: str, name: str, share: Share, left: int | None, waiting: int
         Cell(text(share.resource, share.borrowed), "yellow" if share.borrowed else ""),
         Cell(text(share.resource, share.lent), "yellow" if share.lent else ""),
         Cell(text(share.resource, share.pending), "yellow" if share.pending else ""),
-        Cell(amounts.NOTHING if left is None else text(share.resource, left)),
+        Cell(amounts.NOTHING if share.left is None else text(share.resource, share.left)),
         Cell(str(waiting)),
     )
 
@@ -97,22 +98,18 @@ def _requested(charge: Mapping[str, int]) -> Iterable[tuple[str, int]]:
 
 def as_json(seen: QuotaSnapshot, quotas: Iterable[QuotaShares], total: Sequence[Share]) -> dict[str, Any]:
     """The report for programs."""
-    return {
-        "kind": KIND,
-        "version": VERSION,
-        "profile": profile(seen),
-        "quotas": [
-            {
-                "namespace": quota.quota.namespace,
-                "name": quota.quota.name,
-                "pendingPods": quota.pending_pods,
-                "resources": [share_as_json(share) for share in quota.shares],
-            }
-            for quota in quotas
-        ],
-        "total": [share_as_json(share) for share in total],
-        "notes": seen.notes,
-    }
+    items = [
+        {
+            "metadata": {"namespace": quota.quota.namespace, "name": quota.quota.name},
+            "namespace": quota.quota.namespace,
+            "name": quota.quota.name,
+            "pendingPods": quota.pending_pods,
+            "resources": [share_as_json(share) for share in quota.shares],
+        }
+        for quota in quotas
+    ]
+    sums = [share_as_json(share) for share in total]
+    return outputs.listed(KIND, items, profile=profile(seen), total=sums, notes=seen.notes)
 
 
 def profile(seen: QuotaSnapshot) -> dict[str, Any]:
@@ -121,6 +118,7 @@ def profile(seen: QuotaSnapshot) -> dict[str, Any]:
 
 def share_as_json(share: Share) -> dict[str, Any]:
     """A resource of a quota for programs."""
-    numbers = {name: getattr(share, name) for name in ("min", "used", "max", "borrowed", "lent", "pending")}
+    names = ("min", "used", "max", "borrowed", "lent", "pending", "left")
+    numbers = {name: getattr(share, name) for name in names}
     texts = {name: None if amount is None else quantity(share.resource, amount) for name, amount in numbers.items()}
     return {"resource": share.resource, **texts}

@@ -18,7 +18,7 @@ async def nodes(
         api: the cluster.
         namespace: where Headroom is: the accounts are in ConfigMaps there.
         selector: label selector of the nodes; `None` for all.
-        output: table, wide, json or yaml.
+        output: one of `kubectl_headroom.output.CHOICES`.
         headers: whether the table has its titles and its total.
     """
     wanted = {} if selector is None else {"labelSelector": selector}
@@ -29,7 +29,8 @@ async def nodes(
     result = accounts(config_maps, dict(listed), api.server_time())
     if not outputs.is_for_people(output):
         whole = as_json(total(result)) if result else None
-        outputs.show({"nodes": [as_json(account) for account in result], "total": whole}, output)
+        items = [{"metadata": {"name": account.name}, **as_json(account)} for account in result]
+        outputs.show(outputs.listed("ShadowAccount", items, total=whole), output, headers=headers)
         return
     if not result:
         outputs.nothing()

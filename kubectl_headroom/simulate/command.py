@@ -84,7 +84,7 @@ async def pod(api: kube.ApiServer, request: PodRequest, clock: live.Clock | None
         limit = 0 if request.output == outputs.WIDE else request.limit
         show(chosen, simulations, notes, limit, request.node)
     else:
-        print(document.text(chosen, _only(simulations, request.node), notes, request.output))
+        document.show(chosen, _only(simulations, request.node), notes, request.output)
 
 
 def show(

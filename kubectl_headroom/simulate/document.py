@@ -33,8 +33,9 @@ KIND: Final = "PodSimulation"
 VERSION: Final = 1
 
 
-def text(chosen: SelectedProfile, simulations: Sequence[Simulation], notes: Sequence[str], output: str) -> str:
-    return outputs.document(json.loads(json.dumps(as_json(chosen, simulations, notes), default=_plain)), output)
+def show(chosen: SelectedProfile, simulations: Sequence[Simulation], notes: Sequence[str], output: str) -> None:
+    """Print the simulations for programs."""
+    outputs.show(json.loads(json.dumps(as_json(chosen, simulations, notes), default=_plain)), output)
 
 
 def as_json(chosen: SelectedProfile, simulations: Sequence[Simulation], notes: Sequence[str]) -> dict[str, Any]:

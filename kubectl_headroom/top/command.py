@@ -48,7 +48,7 @@ async def nodes(
     Args:
         api: the cluster.
         names: the nodes; none: all.
-        output: table, wide, json or yaml.
+        output: one of `kubectl_headroom.output.CHOICES`.
         order: name, or one of `top.nodes.ORDERS`.
         labels: label selector of the nodes; None for all.
         headers: whether the table has its titles and its total.
@@ -82,7 +82,7 @@ async def nodes(
     _print_problems(row.report.problem for row in rows)
     rows = _sorted(rows, top_nodes.ORDERS.get(order))
     if not outputs.is_for_people(output):
-        outputs.show(top_nodes.as_json(rows), output)
+        outputs.show(top_nodes.as_json(rows), output, headers=headers)
         return
     if not rows:
         outputs.nothing()
@@ -111,7 +111,7 @@ async def pods(
         api: the cluster.
         place: of which namespace.
         node: only pods on this node, or None for all.
-        output: table, wide, json or yaml.
+        output: one of `kubectl_headroom.output.CHOICES`.
         order: name, or one of `top.pods.ORDERS`.
         labels: label selector of the pods; None for all.
         names: the pods; none: all.
@@ -137,7 +137,7 @@ async def pods(
         metrics = [metric] if metric else []
     rows = _sorted(top_pods.pod_rows(result, metrics, api.server_time()), top_pods.ORDERS.get(order))
     if not outputs.is_for_people(output):
-        outputs.show(top_pods.as_json(rows), output)
+        outputs.show(top_pods.as_json(rows), output, headers=headers)
     elif rows:
         shown = [top_pods.cells(row) for row in rows]
         table.write(top_pods.COLUMNS, shown, wide=output == outputs.WIDE, headers=headers)

@@ -9,6 +9,7 @@ from crds.colocation import DEFAULTS
 from crds.priority import PriorityBand, tier
 from crds.quantity import QuantityError, milli_value, value
 from headroom.cluster.pod import is_terminal, pod_key, pod_requests
+from kubectl_headroom.output import listed
 from kubectl_headroom.table import Cell, Column, Row
 from manager.api import EXPIRED as EXPIRED_REASONS
 from manager.api import Amount, Report, amounts, waste
@@ -266,10 +267,11 @@ def late(report: Report) -> bool:
     return report.age_seconds is not None and report.age_seconds > _LATE_REPORTS * interval
 
 
-def as_json(rows: Sequence[NodeRow]) -> list[dict[str, Any]]:
+def as_json(rows: Sequence[NodeRow]) -> dict[str, Any]:
     """Return the rows for programs; names contain the units, null is unknown."""
-    return [
+    items = [
         {
+            "metadata": {"name": row.name},
             "node": row.name,
             "allocatable": row.allocatable.as_json(),
             "usage": row.report.usage.as_json(),
@@ -285,3 +287,4 @@ def as_json(rows: Sequence[NodeRow]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+    return listed("NodeUsage", items)

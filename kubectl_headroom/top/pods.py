@@ -9,6 +9,7 @@ from crds.priority import PriorityBand, requests_mid, tier
 from crds.quantity import QuantityError, milli_value, value
 from headroom.cluster.pod import is_terminal, pod_key, pod_requests
 from headroom.cluster.pod import workload as owner
+from kubectl_headroom.output import listed
 from kubectl_headroom.table import Cell, Column, Row
 from kubectl_headroom.top.nodes import unused
 from manager.api import Amount, amounts
@@ -127,10 +128,11 @@ def cells(row: PodRow) -> Row:
     )
 
 
-def as_json(rows: Sequence[PodRow]) -> list[dict[str, Any]]:
+def as_json(rows: Sequence[PodRow]) -> dict[str, Any]:
     """Return the rows for programs; names contain the units, null is unknown."""
-    return [
+    items = [
         {
+            "metadata": {"namespace": row.namespace, "name": row.name},
             "namespace": row.namespace,
             "pod": row.name,
             "node": row.node,
@@ -143,3 +145,4 @@ def as_json(rows: Sequence[PodRow]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+    return listed("PodUsage", items)

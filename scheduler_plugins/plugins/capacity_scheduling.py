@@ -14,8 +14,8 @@ from scheduler_plugins.framework.plugin import Problem, ProblemKind, Victims
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.preemption.handler import answer
 from scheduler_plugins.preemption.settings import PreemptionSettings
-from scheduler_plugins.quota.admission import QuotaExceeded, demands, refusal
-from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, bound, is_extended, minus, quantity
+from scheduler_plugins.quota.admission import QuotaExceeded, accounts, refusal
+from scheduler_plugins.quota.amounts import UNLIMITED, bound, is_extended, quantity
 from scheduler_plugins.quota.available import crowded, holders_before
 from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.cluster import QuotaCluster
@@ -192,17 +192,15 @@ def account(cluster: QuotaCluster, pod: QuotaPod, now: float) -> dict[str, Any]:
     ledger, quota = cluster.ledger, cluster.ledger.quota(pod.namespace)
     if quota is None:
         return {"quota": None}
-    own, everything = demands(pod, ledger, cluster.nominations(now))
-    charged = ledger.charge_of(pod.uid)
-    mine = charged.amounts if charged is not None else NOTHING
+    of_max, of_min = accounts(pod, ledger, quota, cluster.nominations(now))
     lines = {
         "requested": pod.charge,
-        "used": minus(ledger.used(pod.namespace), mine),
-        "claimedInNamespace": minus(own, pod.charge),
+        "used": of_max.used,
+        "claimedInNamespace": of_max.claimed,
         "max": quota.max,
         "min": quota.min,
-        "usedByAll": minus(ledger.total_used, mine),
-        "claimedByAll": minus(everything, pod.charge),
+        "usedByAll": of_min.used,
+        "claimedByAll": of_min.claimed,
         "sumOfMin": ledger.total_min,
     }
     shown = {

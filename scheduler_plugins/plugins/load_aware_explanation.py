@@ -155,9 +155,9 @@ def _binding(args: LoadAwareArguments, pod: PodRequest, nodes: Nodes, account: A
     total = int(nodes.tables[_NAME]["allocatable"][row, index])
     kind = ("in use", "in use by the aggregate", "predicted at the peak", "in use by Prod pods")[group]
     return (
-        f"{resource}: {_amount(resource, used)} of {_amount(resource, total)} {kind}, estimates of new pods included, "
-        f"and {_amount(resource, expected)} expected are {int(account.percent[row, index])} % of allocatable, "
-        f"{group.argument}.{resource} is {int(account.limit[row, index])} %"
+        f"{resource}: an estimate of {_amount(resource, used)} of {_amount(resource, total)} {kind}, "
+        f"new pods included, and {_amount(resource, expected)} expected are {int(account.percent[row, index])} % of "
+        f"allocatable, {group.argument}.{resource} is {int(account.limit[row, index])} %"
     )
 
 

@@ -8,7 +8,7 @@ from scheduler_plugins.quota.ledger import QuotaLedger
 from scheduler_plugins.quota.nominations import Nomination, Nominations
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
-from scheduler_plugins.quota.unconfirmed import NONE_BESIDE, NONE_UNCONFIRMED, UnconfirmedReservations
+from scheduler_plugins.quota.unconfirmed import NONE_BESIDE, NONE_UNCONFIRMED, UnconfirmedReservations, UnconfirmedUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +96,10 @@ def refusal(
     quota = ledger.quota(pod.namespace)
     if quota is None:
         return None
-    nominations = nominations if isinstance(nominations, Nominations) else Nominations(nominations)
-    used, total_used = ledger.used(pod.namespace), ledger.total_used
-    if (charged := ledger.charge_of(pod.uid)) is not None:
-        used = minus(used, charged.amounts) if charged.namespace == pod.namespace else used
-        total_used = minus(total_used, charged.amounts) if ledger.quota(charged.namespace) else total_used
     beside = unconfirmed.beside(pod.uid, pod.namespace, ledger) if unconfirmed else NONE_BESIDE
-    own, everything = demands(pod, ledger, nominations)
-    gone, total_gone = terminating_charge(pod, ledger, nominations) if nominations.with_victims else (NOTHING, NOTHING)
-    of_max = _Account(used, beside.own, gone, minus(own, pod.charge), quota.max)
-    of_min = _Account(total_used, beside.total, total_gone, minus(everything, pod.charge), ledger.total_min)
+    of_max, of_min = accounts(pod, ledger, quota, nominations, beside)
     for account, compare, total in ((of_max, over_max_with, False), (of_min, aggregated_over_min_with, True)):
-        both = [replace(account, gone=NOTHING, claims=NOTHING), account] if gone or total_gone else [account]
+        both = [replace(account, gone=NOTHING, claims=NOTHING), account] if of_max.gone or of_min.gone else [account]
         for usage in both:
             if over := compare(usage.before, usage.bound, pod.charge):
                 return QuotaExceeded(
@@ -128,8 +120,8 @@ def refusal(
 
 
 @dataclass(frozen=True, slots=True)
-class _Account:
-    """The compared amounts."""
+class Account:
+    """The amounts that are compared for a pod, without those of the pod."""
 
     used: Amounts  # the charge
     unconfirmed: Amounts  # of pods that may have been admitted
@@ -143,3 +135,37 @@ class _Account:
         before = plus(self.used, self.unconfirmed) if self.unconfirmed else self.used
         before = plus(before, self.claims) if any(self.claims.values()) else before
         return minus(before, self.gone) if self.gone else before
+
+    @property
+    def claimed(self) -> Amounts:
+        """The amounts that other pods claim, beyond the charge that terminates for them."""
+        return {name: max(0, amount - self.gone.get(name, 0)) for name, amount in self.claims.items()}
+
+
+def accounts(
+    pod: QuotaPod,
+    ledger: QuotaLedger,
+    quota: Quota,
+    nominations: Iterable[Nomination],
+    beside: UnconfirmedUsage = NONE_BESIDE,
+) -> tuple[Account, Account]:
+    """Return the account of a pod's namespace, with its max, and that of all quotas, with the sum of min.
+
+    Args:
+        pod: the pod.
+        ledger: the charges.
+        quota: the quota of its namespace.
+        nominations: the nominations of pods.
+        beside: the charge of pods that may have been admitted.
+    """
+    nominations = nominations if isinstance(nominations, Nominations) else Nominations(nominations)
+    used, total_used = ledger.used(pod.namespace), ledger.total_used
+    if (charged := ledger.charge_of(pod.uid)) is not None:
+        used = minus(used, charged.amounts) if charged.namespace == pod.namespace else used
+        total_used = minus(total_used, charged.amounts) if ledger.quota(charged.namespace) else total_used
+    own, everything = demands(pod, ledger, nominations)
+    gone, total_gone = terminating_charge(pod, ledger, nominations) if nominations.with_victims else (NOTHING, NOTHING)
+    return (
+        Account(used, beside.own, gone, minus(own, pod.charge), quota.max),
+        Account(total_used, beside.total, total_gone, minus(everything, pod.charge), ledger.total_min),
+    )

@@ -10,7 +10,7 @@ from typing import Any, Final
 _COLLECTIONS: Final = frozenset(
     {
         *("nodes", "pods", "nodemetrics", "elasticquotas", "priorityclasses", "configmaps", "poddisruptionbudgets"),
-        *("resourceclaims", "resourceclaimtemplates", "namespaces", "things"),
+        *("resourceclaims", "resourceclaimtemplates", "namespaces", "daemonsets", "deployments"),
     }
 )
 _REASONS: Final = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 500: "InternalError"}

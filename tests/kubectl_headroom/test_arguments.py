@@ -140,7 +140,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version"]) == 0
     assert capsys.readouterr().out.startswith("kubectl headroom 0.")
     assert main(["version", "-o", "json"]) == 0
-    assert set(json.loads(capsys.readouterr().out)) == {"version", "python"}
+    assert set(json.loads(capsys.readouterr().out)) == {"apiVersion", "kind", "version", "python"}
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out.startswith("kubectl headroom 0.")
@@ -158,7 +158,12 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ("top services", "", " top"),
         ("explain node", "", " explain"),
         ("explain service x", "", " explain"),
-        ("top -o xml", "", " top"),
+        ("top -o xml", "argument -o/--output: invalid choice: 'xml'", " top"),
+        ("top -o jsonpath=", "argument -o/--output: template format specified but no template given", " top"),
+        ("top -o jsonpath={.a[", "argument -o/--output: error parsing jsonpath={.a[, unterminated array", " top"),
+        ("top -o custom-columns=", "argument -o/--output: custom-columns format specified but no", " top"),
+        ("top -o custom-columns=A", "argument -o/--output: unexpected custom-columns spec: A, expected", " top"),
+        ("top -o custom-columns=A:.b[", "argument -o/--output: error parsing custom-columns=A:.b[, ", " top"),
     ],
 )
 def test_wrong_command_line_points_to_help(
@@ -284,7 +289,7 @@ def test_each_command_has_its_options() -> None:
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
-        (("top", "-o", ""), {"table", "wide", "json", "yaml"}),
+        (("top", "-o", ""), {"table", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns="}),
         (("top", ""), {"nodes", "pods"}),
         (("top", "--interval", "5s", ""), {"nodes", "pods"}),
         (("explain", "n"), {"node"}),

@@ -48,7 +48,7 @@ async def test_pod_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.startswith("Pod shop/search runs on node web-1")
     assert "- It uses 2000m of 3000m CPU and 7.7Gi of 8Gi memory that it requests (reported 1m ago)." in out
     assert "kubectl headroom explain node web-1" in out
-    assert "this pod is here; LoadAwareScheduling: node(s) cpu usage exceed threshold" in out
+    assert "this pod is here; LoadAwareScheduling: cpu: an estimate of " in out
     assert "Its scheduler default-scheduler ignores load and quotas; headroom-scheduler" in out
 
 

@@ -182,7 +182,7 @@ def test_commands_agree_with_the_extender(stage: Stage) -> None:
     stage.place(stage.pod("second", TEAM, cpu="2"))
     stage.create(stage.pod("third", TEAM, cpu="4"))
     code, report, _ = _quota(cluster, "-n", TEAM)
-    (team,) = report["quotas"]
+    (team,) = report["items"]
     cpu = {resource["resource"]: resource for resource in team["resources"]}["cpu"]
     numbers = {"min": "4", "used": "3", "max": "6", "borrowed": "0", "lent": "0", "pending": "4"}
     assert (code, cpu) == (0, {"resource": "cpu", **numbers})

@@ -52,9 +52,9 @@ async def test_json_has_quantities(capsys: pytest.CaptureFixture[str]) -> None:
     quotas = [quota("c", {"cpu": "1500m", "memory": "3Gi"}), quota("d", {"cpu": "1"}, {"cpu": "2", "memory": "1Gi"})]
     await run(cluster(*quotas, machine("n1", 1)), "-o", "json")
     data = json.loads(capsys.readouterr().out)
-    assert (data["kind"], data["version"]) == ("QuotaReport", 1)
+    assert data["kind"] == "QuotaReportList"
     assert data["profile"]["enforced"]
-    first, second = data["quotas"]
+    first, second = data["items"]
     assert first["resources"][0] == {
         "resource": "cpu",
         "min": "1500m",
@@ -63,6 +63,7 @@ async def test_json_has_quantities(capsys: pytest.CaptureFixture[str]) -> None:
         "borrowed": "0",
         "lent": "0",
         "pending": "0",
+        "left": "2500m",
     }
     assert {resource["resource"]: resource["max"] for resource in second["resources"]} == {"cpu": "2", "memory": "1Gi"}
     assert {entry["resource"]: entry["min"] for entry in data["total"]} == {"cpu": "2500m", "memory": "3Gi"}
@@ -80,7 +81,7 @@ async def test_max_follows_profile(tmp_path: Path, capsys: pytest.CaptureFixture
     objects = cluster(quota("c", {GPU: 2}, {GPU: 2}), waiting)
     for flags, most in ((["--profile", str(path)], "0"), ([], None)):
         await run(objects, *flags, "-o", "json")
-        (result,) = json.loads(capsys.readouterr().out)["quotas"]
+        (result,) = json.loads(capsys.readouterr().out)["items"]
         (memory,) = [resource for resource in result["resources"] if resource["resource"] == "memory"]
         assert (memory["max"], memory["pending"]) == (most, "1Gi")
 
@@ -90,7 +91,7 @@ async def test_pending_pods(capsys: pytest.CaptureFixture[str]) -> None:
     gone, gated = gpus("c", "gone", 2), gpus("c", "gated", 4, schedulingGates=[{"name": "x"}])
     gone["metadata"]["deletionTimestamp"] = "2025-01-01T00:00:00Z"
     await run(cluster(quota("c", {GPU: 9}), gone, gated, gpus("c", "waits", 1)), "-o", "json")
-    (result,) = json.loads(capsys.readouterr().out)["quotas"]
+    (result,) = json.loads(capsys.readouterr().out)["items"]
     assert (result["pendingPods"], result["resources"][0]["pending"]) == (1, "1")
 
 
@@ -131,7 +132,7 @@ async def test_tenant_sees_its_quota(denied: str, capsys: pytest.CaptureFixture[
     assert note.startswith("- nodes is forbidden. So this is the namespace's quota by its own status.")
     await run(api, "-n", "b", "-o", "json")
     report = json.loads(capsys.readouterr().out)
-    assert [item["namespace"] for item in report["quotas"]] == ["b"]
+    assert [item["namespace"] for item in report["items"]] == ["b"]
     with pytest.raises(ApiError):
         await run(api, "-n", "none")
 

@@ -98,7 +98,7 @@ def api() -> ApiServer:
 async def test_selector_chooses_nodes(api: ApiServer, capsys: pytest.CaptureFixture[str]) -> None:
     await shadow.nodes(api, "hr", "pool=web", "json")
     shown = json.loads(capsys.readouterr().out)
-    assert [node["node"] for node in shown["nodes"]] == ["web-3"]
+    assert [node["node"] for node in shown["items"]] == ["web-3"]
     assert shown["total"]["worstExcess"] == {"cpuMilli": 0, "memoryBytes": 2 * GI}
     await shadow.nodes(api, "hr", None, "table")
     assert "all 3" in capsys.readouterr().out
@@ -114,4 +114,5 @@ async def test_no_node_in_shadow_mode(
     await shadow.nodes(api, "hr", "pool=web", "table")
     assert capsys.readouterr().err == "No resources found\n"
     await shadow.nodes(api, "hr", None, "json")
-    assert json.loads(capsys.readouterr().out) == {"nodes": [], "total": None}
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["kind"], shown["items"], shown["total"]) == ("ShadowAccountList", [], None)

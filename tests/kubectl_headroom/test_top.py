@@ -98,11 +98,11 @@ def test_hot_node_is_marked() -> None:
 
 def test_json_has_units() -> None:
     """JSON has plain numbers with their units in the names, and null for unknown ones."""
-    first, _, last = top_nodes.as_json(rows())
+    first, _, last = top_nodes.as_json(rows())["items"]
     assert first["mid"] == {"cpuMilli": 6500, "memoryBytes": 20 * 2**30}
     assert first["midRequested"] == {"cpuMilli": 3000, "memoryBytes": 4 * 2**30}
     assert last["usage"] == {"cpuMilli": None, "memoryBytes": None}
-    pod = top_pods.as_json(top_pods.pod_rows([named("pods", "cart")], recorded("nodeMetrics"), NOW))[0]
+    pod = top_pods.as_json(top_pods.pod_rows([named("pods", "cart")], recorded("nodeMetrics"), NOW))["items"][0]
     assert pod["usage"]["cpuMilli"] == 1200
     assert pod["band"] == "koord-prod"
 
@@ -124,10 +124,10 @@ async def test_selector_chooses_nodes(capsys: pytest.CaptureFixture[str]) -> Non
     """With a label selector the API server says which nodes are shown."""
     api = cast("ApiServer", Cluster())
     await command.nodes(api, (), "json", labels="pool=web")
-    shown = [load["node"] for load in json.loads(capsys.readouterr().out)]
+    shown = [load["node"] for load in json.loads(capsys.readouterr().out)["items"]]
     assert shown == ["web-1"]
     await command.nodes(api, (), "json")
-    assert len(json.loads(capsys.readouterr().out)) == 3
+    assert len(json.loads(capsys.readouterr().out)["items"]) == 3
     await command.nodes(api, (), "table", labels="pool=none")
     assert capsys.readouterr().err == "No resources found\n"
 

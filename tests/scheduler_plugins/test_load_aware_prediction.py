@@ -140,7 +140,7 @@ def test_explanation_has_the_numbers() -> None:
     assert texts["reportAgeSeconds"] == 7
     assert (texts["compares"], texts["thresholds"], texts["score"]) == ("nodeUsage", "usageThresholds", (22 + 74) // 2)
     assert texts["binding"] == (
-        "cpu: 24000m of 32000m in use, estimates of new pods included, and 900m expected are 78 % of allocatable, "
+        "cpu: an estimate of 24000m of 32000m in use, new pods included, and 900m expected are 78 % of allocatable, "
         "usageThresholds.cpu is 65 %"
     )
 
@@ -148,11 +148,11 @@ def test_explanation_has_the_numbers() -> None:
 @pytest.mark.parametrize(
     ("plugin", "metric", "binding"),
     [
-        (PLUGIN, predicting(IDLE, PEAKS), "cpu: 70000m of 100000m predicted at the peak, "),
+        (PLUGIN, predicting(IDLE, PEAKS), "cpu: an estimate of 70000m of 100000m predicted at the peak, "),
         (
             PLUGIN,
             node_metric(memory="99Gi"),
-            "memory: 99Gi of 100Gi in use, estimates of new pods included, and 1 expected are 99 %",
+            "memory: an estimate of 99Gi of 100Gi in use, new pods included, and 1 expected are 99 %",
         ),
         (load_aware(), node_metric(updated=-200), "the NodeMetric is 200 s old, nodeMetricExpirationSeconds is 180"),
     ],

@@ -111,8 +111,8 @@ async def test_condition_follows_the_named_pods(world: World) -> None:
         put_pods(world.run.context.cluster, [PodInputs.from_object(mid_pod(name, memory="64Mi"))])
         metric = {"namespace": "shop", "name": name, "podUsage": resources("1", f"{mebibytes}Mi")}
         age = NOW - world.wall.now
-        kept = _kept(world) if METRIC in world.api.objects and _conditions(world) else {}
-        world.reports({"status": {**report(age=age)["status"], "podsMetric": [metric], **kept}})
+        conditions = list(_conditions(world).values())
+        world.reports({"status": {**report(age=age)["status"], "podsMetric": [metric], "conditions": conditions}})
         await world.reconcile()
         return str(_conditions(world)[names.CONDITION_MID_PODS_LIMITED]["message"])
 

@@ -89,7 +89,7 @@ def deficit(result: Result) -> ConditionState:
 
 
 def pods_limited(limits: PodLimits) -> ConditionState:
-    """Return whether the running Mid pods have native limits, and used no more than they requested."""
+    """Return whether the running Mid pods have native limits, and used at most their requests."""
     name = names.CONDITION_MID_PODS_LIMITED
     sentences, reasons = [], []
     if limits.unlimited:
@@ -104,7 +104,7 @@ def pods_limited(limits: PodLimits) -> ConditionState:
     if reasons:
         message = f"Mid pods: {' '.join(sentences)}"
         return ConditionState(name, False, "And".join(reasons), message, pod_keys(message))
-    message = "Each running Mid pod has native limits, and used no more than it requested in the last report."
+    message = "Each running Mid pod has native limits, and used at most its requests in the last report."
     return ConditionState(name, True, "Limited", message)
 
 

@@ -1,7 +1,8 @@
-"""Amounts of Mid resources that are probably meant in another unit: `kubernetes.io/mid-cpu: 500m` is one milli-core.
+"""Amounts of a Mid pod that are probably a mistake: another unit than meant, and no native limits.
 
-The API server accepts fractions of a resource below `kubernetes.io/`, and rounds them up. The chart's policy
-`headroom-mid-amounts` has the same rules in CEL.
+`kubernetes.io/mid-cpu: 500m` is one milli-core: the API server accepts fractions of a resource below `kubernetes.io/`,
+and rounds them up. The chart's policy `headroom-mid-amounts` has the same rules in CEL. kubelet enforces native limits
+alone, so a Mid pod needs them beside its Mid amounts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from crds.quantity import QuantityError, parse_quantity, value
 
 _LEAST: Final = {MID_CPU: 10, MID_MEMORY: 1 << 20}
 """Smaller amounts are meant in cores, or in Mi: no pod runs with 9 milli-cores or half a megabyte."""
+_NATIVE: Final = ("cpu", "memory")
 
 
 def implausible_amounts(pod: Mapping[str, Any]) -> list[str]:
@@ -20,6 +22,27 @@ def implausible_amounts(pod: Mapping[str, Any]) -> list[str]:
     Example: "container app: kubernetes.io/mid-cpu 500m counts as 1 milli-core: write 500"
     """
     return list(dict.fromkeys(_sentences(pod.get("spec") or {})))
+
+
+def unlimited_resources(pod: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return which of `cpu` and `memory` a container or init container of a pod may use without a native limit.
+
+    A limit of the whole pod (`spec.resources`) counts for each container. kubelet sets no limit for an amount of 0.
+    """
+    spec = pod.get("spec") or {}
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    return tuple(
+        name
+        for name in _NATIVE
+        if not (_is_limited(spec, name) or all(_is_limited(container, name) for container in containers))
+    )
+
+
+def _is_limited(part: Mapping[str, Any], name: str) -> bool:
+    try:
+        return parse_quantity(((part.get("resources") or {}).get("limits") or {}).get(name, 0)) > 0
+    except QuantityError:  # the API server admits no such pod
+        return False
 
 
 def _sentences(spec: Mapping[str, Any]) -> Iterator[str]:

@@ -96,5 +96,7 @@ CONDITION_MID_PUBLISHED: Final = "MidPublished"
 """NodeMetric condition, written by the manager: the Node has the amounts that the formula allows."""
 CONDITION_MID_DEFICIT: Final = "MidDeficit"
 """NodeMetric condition, written by the manager: running Mid pods requested more than may be published."""
-MANAGER_CONDITIONS: Final = (CONDITION_MID_PUBLISHED, CONDITION_MID_DEFICIT)
+CONDITION_MID_PODS_LIMITED: Final = "MidPodsLimited"
+"""NodeMetric condition, written by the manager: running Mid pods have native limits and stay within their requests."""
+MANAGER_CONDITIONS: Final = (CONDITION_MID_PUBLISHED, CONDITION_MID_DEFICIT, CONDITION_MID_PODS_LIMITED)
 """The conditions of the manager; all others are the agent's."""

@@ -307,7 +307,7 @@ class NodeMetricStatus(Part):
     prediction: Prediction | None = None
     """The prediction in full."""
     conditions: tuple[Condition, ...] | None = None
-    """`Collecting` and `PredictionReady` of the agent, `MidPublished` and `MidDeficit` of the manager."""
+    """`Collecting`, `PredictionReady` of the agent, `MidPublished`, `MidDeficit`, `MidPodsLimited` of the manager."""
     shadow: ShadowAccount | None = None
     """Not used: the account of shadow mode is in a ConfigMap."""
 
@@ -324,4 +324,4 @@ class NodeMetric(Part):
     spec: NodeMetricSpec = field(default_factory=NodeMetricSpec)
     """Written by the manager."""
     status: NodeMetricStatus | None = None
-    """Written by the agent, but for two conditions."""
+    """Written by the agent, but for the manager's conditions."""

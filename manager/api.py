@@ -9,7 +9,7 @@ from manager.config.overlaps import Overlap, on_nodes
 from manager.config.overlaps import named as overlap_names
 from manager.config.parse import Review, parse_config, parse_strategy, review
 from manager.config.state import sentences as config_sentences
-from manager.inputs import PodInputs, Resource
+from manager.inputs import Amounts, NodeReport, PodInputs, Resource
 from manager.mid.explanation import amounts, document, tables, terms
 from manager.mid.explanation.explanation import ConfigState, Explanation, ObservedNode, config_state, explain
 from manager.mid.explanation.findings import findings
@@ -20,12 +20,14 @@ from manager.mid.explanation.waste import waste
 from manager.mid.explanation.what_if import SOURCE as WHAT_IF_SOURCE
 from manager.mid.explanation.what_if import TriedConfig, WhatIf
 from manager.mid.node_filter import NodeFilter
+from manager.mid.pod_limits import PodLimits
 
 __all__ = [
     "DEFAULT_STRATEGY",
     "EXPIRED",
     "WHAT_IF_SOURCE",
     "Amount",
+    "Amounts",
     "Change",
     "ConfigFinding",
     "ConfigState",
@@ -34,10 +36,12 @@ __all__ = [
     "Lease",
     "NodeFilter",
     "NodeMetadata",
+    "NodeReport",
     "ObservedNode",
     "Origin",
     "Overlap",
     "PodInputs",
+    "PodLimits",
     "Report",
     "Resource",
     "Review",

@@ -1,5 +1,6 @@
 """The state of the cluster, reduced to what formulas need. No I/O, no clock."""
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,15 +18,17 @@ _ANNOTATIONS: Final = frozenset(
     {names.ANNOTATION_RAW_ALLOCATABLE, names.ANNOTATION_NODE_RESERVATION, names.ANNOTATION_COLOCATION_STRATEGY}
 )
 _RESOURCES: Final = frozenset({"cpu", "memory", names.MID_CPU, names.MID_MEMORY})
+_POD_KEY: Final = re.compile(r"[a-z0-9-]+/[a-z0-9.-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class CachedCondition:
-    """A condition, reduced: its status, its reason, and when the status last changed, RFC 3339."""
+    """A condition, reduced."""
 
     status: str
     reason: str
-    since: str
+    since: str  # when the status last changed, RFC 3339
+    pods: frozenset[str] = frozenset()  # the pods that the message of MidPodsLimited names, namespace/name
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +185,17 @@ def _own_conditions(status: object) -> dict[str, CachedCondition]:
             sys.intern(str(condition.get("status", ""))),
             sys.intern(str(condition.get("reason", ""))),
             str(condition.get("lastTransitionTime", "")),
+            pod_keys(str(condition.get("message", "")))
+            if condition["type"] == names.CONDITION_MID_PODS_LIMITED
+            else frozenset(),
         )
         for condition in result
     }
+
+
+def pod_keys(message: str) -> frozenset[str]:
+    """Return the pods that the message of a condition names, namespace/name."""
+    return frozenset(_POD_KEY.findall(message))
 
 
 def _observed_at(before: CachedNodeMetric | None, report: NodeReport | None, now: float) -> ObservedAt:

@@ -13,6 +13,7 @@ from headroom.runtime.health import Health
 from manager.calculators.base import Result
 from manager.http import HttpServer
 from manager.inputs import Amounts, Resource
+from manager.mid.pod_limits import PodLimits
 
 PREFIX: Final = "headroom_manager"  # the prefix of all metric names
 
@@ -33,6 +34,11 @@ class ManagerMetrics:
             "published": self._gauge("mid_published", f"Amount that the Node should have {what}", which),
             "requested": self._gauge("mid_requested", f"What running Mid pods requested {what}", which),
             "deficit": self._gauge("mid_deficit", f"Requested beyond what may be published {what}", which),
+            "beyond": self._gauge("mid_usage_beyond_requests", f"Usage of Mid pods beyond requests {what}", which),
+        }
+        self._pods = {
+            "unlimited": self._gauge("mid_pods_without_limits", "Running Mid pods without native limits", ["node"]),
+            "beyond": self._gauge("mid_pods_beyond_requests", "Mid pods that use more than they requested", ["node"]),
         }
         self._degraded = self._gauge("mid_degraded", "1 when nothing is published for a reason", ["node", "reason"])
         self._reason: dict[str, str] = {}
@@ -58,17 +64,20 @@ class ManagerMetrics:
     def _gauge(self, name: str, text: str, labels: Iterable[str] = ()) -> Gauge:
         return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
 
-    def show(self, node: str, result: Result) -> None:
+    def show(self, node: str, result: Result, limits: PodLimits) -> None:
         """Set the metrics of a node."""
         amounts = {
             "calculated": result.calculated,
             "published": result.desired or Amounts(),
             "requested": result.requested,
             "deficit": result.deficit,
+            "beyond": limits.total_beyond,
         }
         for name, gauge in self._per_node.items():
             for resource in Resource:
                 gauge.labels(node, resource.value).set(amounts[name][resource])
+        self._pods["unlimited"].labels(node).set(len(limits.unlimited))
+        self._pods["beyond"].labels(node).set(len(limits.beyond))
         reason, before = result.degraded.reason if result.degraded else "", self._reason.get(node, "")
         if before != reason and before:
             self._degraded.remove(node, before)
@@ -83,6 +92,8 @@ class ManagerMetrics:
         for resource in Resource:
             for gauge in self._per_node.values():
                 gauge.remove(node, resource.value)
+        for gauge in self._pods.values():
+            gauge.remove(node)
         reason = self._reason.pop(node)
         if reason:
             self._degraded.remove(node, reason)

@@ -16,6 +16,8 @@ from manager.inputs import Resource
 Writes = Mapping[Resource, int | None]  # amounts to write; `None` removes a resource [milli-cores, bytes]
 NOTICE_BURST: Final = 10
 NOTICE_REFILL_SECONDS: Final = 60.0
+_PODS_BURST: Final = 3
+_PODS_REFILL_SECONDS: Final = 600.0
 _CORRECTION_BURST: Final = 5
 _CORRECTION_REFILL_SECONDS: Final = 60.0
 
@@ -39,6 +41,8 @@ class ReportRateLimiter:
 
     events: TokenBucket = field(default_factory=TokenBucket)
     conditions: TokenBucket = field(default_factory=TokenBucket)
+    pods: TokenBucket = field(default_factory=TokenBucket)
+    """Writes of the conditions in which only MidPodsLimited differs: the usage of a pod crosses its request often."""
 
     @staticmethod
     def wait(tokens: TokenBucket, now: float) -> float:
@@ -48,6 +52,16 @@ class ReportRateLimiter:
     @staticmethod
     def take(tokens: TokenBucket, now: float) -> None:
         tokens.take(NOTICE_REFILL_SECONDS, now)
+
+    def take_conditions(self, now: float, *, pods_only: bool) -> float:
+        """Take a token for a write of the conditions, and return 0.0; without one, how long to wait for it. [s]"""
+        tokens, burst, refill_seconds = self.conditions, NOTICE_BURST, NOTICE_REFILL_SECONDS
+        if pods_only:
+            tokens, burst, refill_seconds = self.pods, _PODS_BURST, _PODS_REFILL_SECONDS
+        wait = tokens.wait(burst, refill_seconds, now)
+        if not wait:
+            tokens.take(refill_seconds, now)
+        return wait
 
     def take_event(self, now: float) -> bool:
         """Take a token of events, if there is one."""

@@ -1,9 +1,11 @@
-"""The part of a NodeMetric that doctor reads: the time of the report, the clock and the writers. Pure."""
+"""The part of a NodeMetric that doctor reads: the time of the report, the clock, the writers, the pods. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from manager.api import Amounts, NodeReport
 
 _DEFAULT_INTERVAL_SECONDS: Final = 60.0
 
@@ -20,6 +22,7 @@ class NodeMetricSummary:
     written: float | None  # when the API server last took something of the agent's, by the server's clock [unix s]
     interval: float  # how often a report is requested [s]
     writers: tuple[str, ...]  # the field managers of the report
+    pods_metric: Any  # the reported usage of pods, `status.podsMetric`
 
     @classmethod
     def of(cls, obj: Json) -> "NodeMetricSummary":
@@ -35,6 +38,7 @@ class NodeMetricSummary:
             written=max(written, default=None),
             interval=float(policy.get("reportIntervalSeconds") or _DEFAULT_INTERVAL_SECONDS),
             writers=tuple(sorted({str(entry.get("manager")) for entry in entries})),
+            pods_metric=status.get("podsMetric"),
         )
 
     @property
@@ -45,6 +49,11 @@ class NodeMetricSummary:
         """
         last = max((time for time in (self.updated, self.predicted) if time is not None), default=None)
         return None if last is None or self.written is None else last - self.written
+
+    def pod_usage(self, pods: Collection[str]) -> Mapping[str, Amounts]:
+        """Return the reported usage of those of some pods that ran here, by "namespace/name"."""
+        report = NodeReport.from_object({"status": {"prediction": {}, "podsMetric": self.pods_metric}}, pods)
+        return report.pod_usage if report else {}
 
     def age(self, now: float) -> float | None:
         """Time since the last full report by the API server's clock, where it is known; None: there was none. [s]"""

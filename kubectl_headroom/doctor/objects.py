@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from crds.mid_amounts import implausible_amounts
 from crds.priority import requests_mid
-from headroom.cluster.pod import is_terminal, pod_key
-from manager.api import age
+from headroom.cluster.pod import is_terminal
+from manager.api import PodInputs, age
 
 Json = Mapping[str, Any]
 
@@ -128,7 +128,7 @@ class Pod:
 class MidPod:
     """The reduced form of a pod that requests Mid resources."""
 
-    key: str  # "namespace/name"
+    inputs: PodInputs  # as the manager reads it
     implausible_amounts: tuple[str, ...]  # amounts that are probably meant in another unit
 
     @classmethod
@@ -136,7 +136,12 @@ class MidPod:
         """Reduce a pod; `None` for one that has ended, or requests no Mid resources."""
         if is_terminal(obj) or not requests_mid(obj):
             return None
-        return cls(pod_key(obj), tuple(implausible_amounts(obj)))
+        return cls(PodInputs.from_object(obj), tuple(implausible_amounts(obj)))
+
+    @property
+    def key(self) -> str:
+        """Return "namespace/name"."""
+        return self.inputs.key
 
 
 def just_started(pods: Sequence[Pod], now: float) -> bool:

@@ -58,7 +58,7 @@ CHECKS: Final = (
         (*WORKLOADS, may.NODES, may.PODS, may.CONFIG_MAPS, may.NODE_METRICS),
     ),
     Check("clocks", "clocks:check", "troubleshooting.md", (may.NODE_METRICS, *_CONFIG)),
-    Check("mid-pods", "mid_pods:check", "concepts.md", (may.ALL_PODS,)),
+    Check("mid-pods", "mid_pods:check", "concepts.md", (may.ALL_PODS, may.NODE_METRICS)),
     Check("scheduler", "services:scheduler", "scheduler.md", (*_CONFIG, may.PODS, may.LEASES)),
     Check("extender", "services:extender", "scheduler.md", (*_CONFIG, may.PODS)),
     Check(

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Final, Self
 
 from crds import names
+from crds.mid_amounts import unlimited_resources
 from crds.priority import VALUES, PriorityBand, priority_class_raw, priority_value, tier
 from crds.quantity import QuantityError, milli_value, value
 from headroom.cluster.pod import is_admitted, is_mirror_pod, is_terminal, pod_key, pod_requests, workload_key
@@ -21,7 +22,7 @@ _SYSTEM_CRITICAL: Final = 2_000_000_000  # from this priority on Kubernetes itse
 
 @dataclass(frozen=True, slots=True)
 class MidPod:
-    """The parts of a Mid pod that eviction reads; other pods have none."""
+    """The parts of a Mid pod that eviction and the check of limits read; other pods have none."""
 
     priority: int
     created: float  # when it was made; 0 where that is not stated [unix s]
@@ -29,6 +30,7 @@ class MidPod:
     workload: str  # what outlives it: "namespace/Kind/name" of its controller, or of itself when it has none
     eviction_priority: int = 0  # `koordinator.sh/eviction-priority`; the lowest is evicted first
     kept: str = ""  # why it is never evicted, as the end of a sentence; empty when it may be
+    unlimited: tuple[str, ...] = ()  # native resources that a container may use without a limit
 
     @classmethod
     def from_object(cls, pod: Json) -> Self:
@@ -45,6 +47,7 @@ class MidPod:
             workload=workload_key(pod) or f"{metadata.get('namespace', '')}/Pod/{metadata.get('name', '')}",
             eviction_priority=_eviction_priority(metadata),
             kept=_kept(pod),
+            unlimited=unlimited_resources(pod),
         )
 
 

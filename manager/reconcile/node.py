@@ -14,6 +14,7 @@ from manager.context import NodeState, Run
 from manager.handlers import node_metric
 from manager.inputs import NodeInputs, StrategyInputs, from_objects
 from manager.mid import publish
+from manager.mid.pod_limits import PodLimits
 from manager.reconcile.steps import POST_RECONCILE_STEPS, ReconcileResult
 from manager.write_rate_limiter import WriteKind, WriteRateLimiter
 
@@ -114,7 +115,8 @@ async def _publish(
     result = calculate(inputs)
     if excluded:
         result = context.settings.exclude_nodes.excluded_result(result, cluster.nodes[name]["metadata"]["labels"])
-    context.metrics.show(name, result)
+    limits = PodLimits.of(cluster.pods_on(name), inputs.report.pod_usage if inputs.report else {})
+    context.metrics.show(name, result, limits)
     state = context.node_state(name)
     published = publish.published_amounts(cluster.nodes[name])
     published_before = any(amount.amount for amount in published.values())
@@ -137,7 +139,7 @@ async def _publish(
             waits.append(held_back)
         else:
             await _write(run, name, decision, state)
-    return ReconcileResult(name, effective, inputs, result, published_before), waits
+    return ReconcileResult(name, effective, inputs, result, published_before, limits), waits
 
 
 def _withdrawn(run: Run, name: str) -> bool:

@@ -4,10 +4,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from crds.priority import PriorityBand
-from manager.inputs import PodInputs
+from manager.inputs import Amounts, PodInputs
 from manager.inputs.reading import get_objects, get_path, parse_time
 from manager.mid.explanation import node_metric
 from manager.mid.explanation.node_metric import Amount
+from manager.mid.pod_limits import PodLimits
 from manager.web.api_reader import ApiReader, NotRead
 
 Json = dict[str, Any]
@@ -22,12 +23,18 @@ def of_node(metric: Mapping[str, Any] | None, pods: Iterable[PodInputs]) -> list
     names = counts.get("coldNames") if isinstance(counts, Mapping) else None
     cold = {str(name) for name in names} if isinstance(names, list) else set()
     complete = isinstance(counts, Mapping) and counts.get("cold") == len(cold)
-    rows = []
+    rows, pods = [], list(pods)
+    limits = PodLimits.of(
+        pods, {key: Amounts(used.cpu_milli or 0, used.memory_bytes or 0) for key, used in usage.items()}
+    )
+    unlimited, beyond = {pod.key for pod in limits.unlimited}, {pod.key for pod, _ in limits.beyond}
     for pod in sorted(pods, key=lambda pod: pod.key):
         used = usage.get(pod.key)
         predicted = pod.band is PriorityBand.PROD and (pod.key in cold or (complete and used is not None))
         prediction = None if not predicted else "cold" if pod.key in cold else "warm"
-        rows.append({**_row(pod), "usage": (used or Amount()).as_json(), "prediction": prediction})
+        notes = ["no limits"] * (pod.key in unlimited) + ["beyond requests"] * (pod.key in beyond)
+        usage_json = (used or Amount()).as_json()
+        rows.append({**_row(pod), "usage": usage_json, "prediction": prediction, "note": ", ".join(notes) or None})
     return rows
 
 

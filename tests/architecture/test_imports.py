@@ -107,6 +107,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "manager.config",
         "manager.context",
         "manager.mid.node_filter",
+        "manager.mid.pod_limits",
         "manager.mid.explanation",
         "manager.inputs",
         "manager.http",

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from crds.mid_amounts import implausible_amounts
+from crds.mid_amounts import implausible_amounts, unlimited_resources
 from crds.names import MID_CPU, MID_MEMORY
 from tests.support.objects import pod
 
@@ -40,3 +40,26 @@ def test_every_container_is_read_once() -> None:
     made["spec"]["initContainers"] = [{"name": "first", "resources": {"limits": {MID_CPU: "1"}}}, {"name": "second"}]
     assert [text.partition(":")[0] for text in implausible_amounts(made)] == ["container first", "container c"]
     assert implausible_amounts({}) == []
+
+
+BOTH = {"cpu": "2", "memory": "2Gi"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "of_pod", "unlimited"),
+    [
+        ([BOTH, BOTH], {}, ()),
+        ([BOTH, {"cpu": "2"}], {}, ("memory",)),  # a sidecar that a webhook added
+        ([{}], {}, ("cpu", "memory")),
+        ([{MID_CPU: "500", MID_MEMORY: "1Gi"}], {}, ("cpu", "memory")),
+        ([{"cpu": "0", "memory": "0"}], {}, ("cpu", "memory")),  # kubelet sets no limit for 0
+        ([{"cpu": "many", "memory": "1Gi"}], {}, ("cpu",)),
+        ([{}, {"cpu": "1"}], {"memory": "1Gi"}, ("cpu",)),
+    ],
+)
+def test_unlimited_resources(limits: list[dict[str, str]], of_pod: dict[str, str], unlimited: tuple[str, ...]) -> None:
+    """A resource is limited by a limit of every container, or by one of the whole pod."""
+    first, *others = [{"name": f"c{row}", "resources": {"limits": amounts}} for row, amounts in enumerate(limits)]
+    for kind in ("containers", "initContainers"):
+        spec = {"containers": [first], kind: [*([first] if kind == "containers" else []), *others]}
+        assert unlimited_resources({"spec": {**spec, "resources": {"limits": of_pod}}}) == unlimited

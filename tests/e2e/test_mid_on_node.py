@@ -23,19 +23,21 @@ from tools.devcluster.containerd import PAUSE_IMAGE
 NAMESPACE = "shop"
 PRIORITIES = {"mid-low": 7000, "mid-high": 7500, "prod": 9000}
 MID_CPU, MID_MEMORY = "kubernetes.io/mid-cpu", "kubernetes.io/mid-memory"
+NATIVE_LIMITS = {"cpu": "300m", "memory": "64Mi"}
 REQUESTS = {MID_CPU: "300", MID_MEMORY: "64Mi"}  # what each Mid pod requests [milli-cores]
 
 Json = dict[str, Any]
 
 
 def pod(name: str, requests: Json, priority: str, **labels: str) -> Json:
-    """An idle pod for the stock scheduler. The written reports state its usage."""
+    """An idle pod for the stock scheduler, a Mid pod with native limits. The written reports state its usage."""
+    native: Json = {} if "cpu" in requests else {"requests": {"cpu": "0", "memory": "0"}, "limits": NATIVE_LIMITS}
     container = {
         "name": "work",
         "image": PAUSE_IMAGE,
         "imagePullPolicy": "Never",
         "command": ["/pause", "with an error"],  # Kubernetes calls a pod that ends without one Succeeded
-        "resources": {"requests": requests, "limits": requests},
+        "resources": {kind: {**requests, **native.get(kind, {})} for kind in ("requests", "limits")},
     }
     spec = {
         "priorityClassName": priority,

@@ -14,7 +14,10 @@ def mid_pod(name: str, cpu: str, **metadata: Any) -> Json:  # noqa: ANN401 - met
     """A Mid pod on web-1."""
     made = named("pods", "nightly-report")
     made["metadata"] |= {"name": name, "uid": f"uid-{name}", **metadata}
-    made["spec"]["containers"] = [{"name": "c", "resources": {"requests": {names.MID_CPU: cpu, names.MID_MEMORY: "1"}}}]
+    amounts = {names.MID_CPU: cpu, names.MID_MEMORY: "1"}
+    limits = {**amounts, "cpu": "4", "memory": "4Gi"}
+    requests = {**amounts, "cpu": "0", "memory": "0"}
+    made["spec"]["containers"] = [{"name": "c", "resources": {"requests": requests, "limits": limits}}]
     return made
 
 

@@ -1,12 +1,15 @@
+from collections.abc import Sequence
+
 import pytest
 
 from crds import names
 from headroom.kube import ApiError
 from manager.calculators.mid import calculate
-from manager.inputs import NodeInputs
-from manager.reconcile.steps.conditions import deficit, published
-from tests.support.objects import Json, at, mid_pod, node, node_inputs, report
-from tests.support.world import METRIC, World
+from manager.inputs import Amounts, NodeInputs, PodInputs
+from manager.mid.pod_limits import PodLimits
+from manager.reconcile.steps.conditions import deficit, pods_limited, published
+from tests.support.objects import NOW, Json, at, mid_pod, node, node_inputs, pod, report, resources
+from tests.support.world import METRIC, World, put_pods
 
 
 @pytest.fixture
@@ -57,12 +60,81 @@ def test_deficit() -> None:
     assert deficit(calculate(node_inputs(node(), report()))).reason == "NoDeficit"
 
 
+def _limits(pods: Sequence[Json], **used: tuple[int, int]) -> PodLimits:
+    """Evaluate pods of namespace shop that use so much. [milli-cores, MiB]"""
+    usage = {f"shop/{name}": Amounts(cpu, mebibytes << 20) for name, (cpu, mebibytes) in used.items()}
+    return PodLimits.of(map(PodInputs.from_object, pods), usage)
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "messages"),
+    [
+        (_limits([]), "Limited", ["Each running Mid pod has native limits"]),
+        (_limits([MID], m=(3010, 2064)), "Limited", []),  # so little beyond the requests is noise
+        (
+            _limits([mid_pod("a", limits={}), MID, mid_pod("b", limits={"cpu": "1"})]),
+            "WithoutLimits",
+            ["Mid pods: 2 without native limits", ": shop/a (cpu and memory), shop/b (memory)."],
+        ),
+        (
+            _limits([mid_pod("a", "50", "32Mi")], a=(10, 603)),
+            "BeyondRequests",
+            ["1 that used more than requested: shop/a (requested 50m CPU and 32Mi memory, used 571Mi memory more)."],
+        ),
+        (
+            _limits([mid_pod("a", limits={})], a=(4000, 1)),
+            "WithoutLimitsAndBeyondRequests",
+            ["shop/a (cpu and memory).", "used 1000m CPU more)."],
+        ),
+        # Pods that no kubelet admitted, pods that ended, and pods without Mid requests do not count.
+        (_limits([mid_pod("a", limits={}, phase=phase) for phase in ("Pending", "Failed")]), "Limited", []),
+        (_limits([pod("p")], p=(9000, 9000)), "Limited", []),
+        (
+            _limits([mid_pod(f"pod-{number}", limits={}) for number in range(12)]),
+            "WithoutLimits",
+            ["12 without native limits", "shop/pod-7 (cpu and memory) and 2 more."],
+        ),
+    ],
+)
+def test_pods_limited(limits: PodLimits, reason: str, messages: list[str]) -> None:
+    """The condition names at most ten Mid pods of each kind, with their numbers."""
+    state = pods_limited(limits)
+    assert (state.holds, state.reason) == (reason == "Limited", reason)
+    assert [message for message in messages if message not in state.message] == []
+
+
+async def test_condition_follows_the_named_pods(world: World) -> None:
+    """It is written when another pod needs a name, not when a number differs, and seldom: usage crosses requests."""
+
+    async def use(name: str, mebibytes: int) -> str:
+        world.later(60)
+        put_pods(world.run.context.cluster, [PodInputs.from_object(mid_pod(name, memory="64Mi"))])
+        metric = {"namespace": "shop", "name": name, "podUsage": resources("1", f"{mebibytes}Mi")}
+        age = NOW - world.wall.now
+        conditions = list(_conditions(world).values())
+        world.reports({"status": {**report(age=age)["status"], "podsMetric": [metric], "conditions": conditions}})
+        await world.reconcile()
+        return str(_conditions(world)[names.CONDITION_MID_PODS_LIMITED]["message"])
+
+    assert "shop/a (requested 3000m CPU and 64Mi memory, used 36Mi memory more)" in await use("a", 100)
+    assert "used 36Mi" in await use("a", 200)
+    assert "shop/b" in await use("b", 100)
+    for name in "cd":
+        assert f"shop/{name}" in await use(name, 100)
+    assert "shop/d" in await use("e", 100)
+    assert len(_written(world)) == 4
+    for _ in range(10):
+        text = await use("e", 100)
+    assert "shop/e" in text
+
+
 async def test_conditions_follow_states(world: World) -> None:
     """They are written when a state changes and not when a number does; a status that stays keeps its time."""
     await world.reconcile()
     assert {name: each["status"] for name, each in _conditions(world).items()} == {
         names.CONDITION_MID_PUBLISHED: "True",
         names.CONDITION_MID_DEFICIT: "False",
+        names.CONDITION_MID_PODS_LIMITED: "True",
     }
     world.reports({"status": {**report(reclaimable=("3", "9Gi"), age=-5)["status"], **_kept(world)}})
     await world.reconcile()
@@ -91,7 +163,7 @@ async def test_removed_condition_comes_back(world: World) -> None:
     assert _conditions(world) == {}
     world.wall.now += 600
     await world.reconcile()
-    assert len(_conditions(world)) == 2
+    assert len(_conditions(world)) == 3
 
 
 async def test_status_replaced_by_the_agent_keeps_times_of_transition(world: World) -> None:

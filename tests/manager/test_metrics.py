@@ -5,7 +5,9 @@ import pytest
 from manager.calculators.mid import calculate
 from manager.health import Progress
 from manager.http import ListenError, parse_address
+from manager.inputs import Amounts, PodInputs
 from manager.metrics import ManagerMetrics, MetricsServer
+from manager.mid.pod_limits import PodLimits
 from tests.agent.process import get
 from tests.support.objects import mid_pod, node, node_inputs, report
 
@@ -33,15 +35,22 @@ def _get(server: MetricsServer, path: str) -> tuple[int, str]:
 
 
 def test_metrics_of_a_node_come_and_go_with_it(server: MetricsServer, metrics: ManagerMetrics) -> None:
-    metrics.show("n1", calculate(node_inputs(node(), report(), mid_pod("m", cpu="5000"))))
+    pods = [PodInputs.from_object(mid_pod("m", cpu="5000", limits={})), PodInputs.from_object(mid_pod("limited"))]
+    limits = PodLimits.of(pods, {"shop/m": Amounts(5500, 3 << 30)})
+    metrics.show("n1", calculate(node_inputs(node(), report(), mid_pod("m", cpu="5000"))), limits)
     status, text = _get(server, "/metrics")
     assert status == 200
     assert 'headroom_manager_mid_calculated{node="n1",resource="cpu"} 4000.0' in text
     assert 'headroom_manager_mid_published{node="n1",resource="cpu"} 5000.0' in text
     assert 'headroom_manager_mid_deficit{node="n1",resource="cpu"} 1000.0' in text
-    metrics.show("n1", calculate(node_inputs(node(), report(age=5000))))
+    assert 'headroom_manager_mid_pods_without_limits{node="n1"} 1.0' in text
+    assert 'headroom_manager_mid_pods_beyond_requests{node="n1"} 1.0' in text
+    assert 'headroom_manager_mid_usage_beyond_requests{node="n1",resource="cpu"} 500.0' in text
+    assert 'headroom_manager_mid_usage_beyond_requests{node="n1",resource="memory"} 1.073741824e+09' in text
+    metrics.show("n1", calculate(node_inputs(node(), report(age=5000))), PodLimits())
+    assert 'headroom_manager_mid_pods_without_limits{node="n1"} 0.0' in _get(server, "/metrics")[1]
     assert 'headroom_manager_mid_degraded{node="n1",reason="ReportExpired"} 1.0' in _get(server, "/metrics")[1]
-    metrics.show("n1", calculate(node_inputs(node(), report())))
+    metrics.show("n1", calculate(node_inputs(node(), report())), PodLimits())
     assert 'reason="ReportExpired"' not in _get(server, "/metrics")[1]
     metrics.forget("n1")
     metrics.forget("n1")

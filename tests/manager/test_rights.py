@@ -98,7 +98,8 @@ def manager(stage: Stage, tmp_path: Path) -> Iterator[Manager]:
 
 def _mid_pod(stage: Stage, name: str, node: str) -> str:
     amounts = {CPU: "2500", "kubernetes.io/mid-memory": "1Gi"}
-    container = {"name": "c", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
+    requests, limits = {**amounts, "cpu": "0", "memory": "0"}, {**amounts, "cpu": "2500m", "memory": "1Gi"}
+    container = {"name": "c", "image": "none", "resources": {"requests": requests, "limits": limits}}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

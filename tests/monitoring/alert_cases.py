@@ -21,6 +21,7 @@ _EXCEEDED: Final = f"headroom_agent_prediction_exceeded_ratio{_ACCURACY}"
 _TARGET: Final = f"headroom_agent_prediction_target_ratio{_ACCURACY}"
 _JUDGED: Final = f"headroom_agent_prediction_evaluated{_ACCURACY}"
 _EXCESS: Final = f"headroom_agent_prediction_excess_max_ratio{_ACCURACY}"
+_BEYOND: Final = "headroom_manager_mid_usage_beyond_requests"
 _NODES: Final = 'headroom_manager_known_objects{kind="Node"}'
 
 
@@ -152,6 +153,17 @@ MANAGER: Final[Mapping[str, Case]] = {
         {_of_node("headroom_manager_mid_deficit", ',resource="memory"'): "0x220 1000x20"},
         "Mid pods on n1 hold more memory than may be published, for half an hour",
         {"node": "n1", "resource": "memory"},
+    ),
+    "HeadroomMidPodsBeyondRequests": Case(
+        {_of_node(_BEYOND, ',resource="memory"'): "1073741824x240"},
+        {_of_node(_BEYOND, ',resource="memory"'): "0x220 1000x20", _of_node(_BEYOND, ',resource="cpu"'): "500x240"},
+        "Mid pods on n1 use 1GiB of memory more than they requested, for half an hour",
+        ON_NODE,
+    ),
+    "HeadroomMidPodsWithoutLimits": Case(
+        {_of_node("headroom_manager_mid_pods_without_limits"): "3x240"},
+        {_of_node("headroom_manager_mid_pods_without_limits"): "3x220 0x20"},
+        "3 running Mid pods have no native limits",
     ),
     "HeadroomEvictionsRefused": Case(
         {'headroom_manager_mid_evictions_total{result="refused-by-budget"}': "0+1x240"},

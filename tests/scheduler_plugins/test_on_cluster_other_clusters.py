@@ -46,8 +46,9 @@ def _bound(stage: Stage, cpu: str) -> None:
 
 
 def test_mid_pod_passes_a_full_quota(stage: Stage) -> None:
-    """A pod that requests no cpu and memory is placed though its quota is exceeded; another is refused."""
-    assert stage.place(stage.pod("mid", NAME, requests=MID, limits=MID)) in [[node] for node in stage.nodes]
+    """A pod with native requests of 0 is placed though its quota is exceeded; another is refused."""
+    requests, limits = {**MID, "cpu": "0", "memory": "0"}, {**MID, "cpu": "500m", "memory": "64Mi"}
+    assert stage.place(stage.pod("mid", NAME, requests=requests, limits=limits)) in [[node] for node in stage.nodes]
     stage.create(stage.pod("native", NAME))
     stage.refused("native", "cpu")
     stage.cluster.api.request("DELETE", f"{stage.path}/native?gracePeriodSeconds=0")

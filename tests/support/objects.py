@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from crds import names
@@ -74,8 +75,19 @@ def pod(
     }
 
 
-def mid_pod(name: str, cpu: str = "3000", memory: str = "2Gi", **more: Any) -> Json:  # noqa: ANN401 - arguments of pod
-    return pod(name, {names.MID_CPU: cpu, names.MID_MEMORY: memory}, priority=7000, **more)
+def mid_pod(
+    name: str,
+    cpu: str = "3000",
+    memory: str = "2Gi",
+    *,
+    limits: Mapping[str, str] = MappingProxyType({"cpu": "4", "memory": "4Gi"}),
+    **more: Any,  # noqa: ANN401 - arguments of pod
+) -> Json:
+    """A Mid pod with native requests of zero and native limits; `limits={}` is one without limits."""
+    amounts = {names.MID_CPU: cpu, names.MID_MEMORY: memory}
+    result = pod(name, {**amounts, "cpu": "0", "memory": "0"}, priority=7000, **more)
+    result["spec"]["containers"][0]["resources"]["limits"] = {**amounts, **limits}
+    return result
 
 
 def resources(cpu: str | None, memory: str | None) -> Json:

@@ -1,7 +1,7 @@
-"""Two conditions on the NodeMetric: MidPublished and MidDeficit.
+"""Three conditions on the NodeMetric: MidPublished, MidDeficit and MidPodsLimited.
 
-They are applied under the manager's field manager, so the agent's conditions are never touched; and only when a status
-or a reason changes, so their numbers are those of that moment.
+They are applied under the manager's field manager, so the agent's conditions are never touched; and only when a status,
+a reason or a named pod changes, so their numbers are those of that moment.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,12 @@ from crds import names
 from headroom.kube import ApiError, paths
 from manager import node_metric
 from manager.calculators.base import Result
-from manager.cluster import CachedCondition
+from manager.cluster import CachedCondition, pod_keys
 from manager.context import Context, Run
 from manager.handlers.node_metric import apply
 from manager.inputs import Amounts, Resource
 from manager.mid.eviction import text
+from manager.mid.pod_limits import PodLimits
 from manager.mid.publish import HELD
 from manager.node_metric import UnknownFields
 from manager.reconcile.steps.step import ReconcileResult
@@ -27,6 +28,7 @@ Json = dict[str, Any]
 
 SHADOW: Final = "Shadow"  # reason for publishing nothing: `mode: shadow`
 _FIELD: Final = "status.conditions"
+_MOST_NAMES: Final = 10  # pods of each kind in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,16 @@ class ConditionState:
     holds: bool
     reason: str
     message: str
+    pods: frozenset[str] = frozenset()  # the pods that the message names
 
     @property
     def status(self) -> str:
         return str(self.holds)
+
+    def is_in(self, known: Mapping[str, CachedCondition]) -> bool:
+        """Return whether the condition is there with the same status, reason and pods."""
+        old = known.get(self.type)
+        return old is not None and (old.status, old.reason, old.pods) == (self.status, self.reason, self.pods)
 
 
 def published(result: Result, *, shadow: bool, held: bool = False) -> ConditionState:
@@ -80,6 +88,31 @@ def deficit(result: Result) -> ConditionState:
     return ConditionState(name, True, "Deficit", message)
 
 
+def pods_limited(limits: PodLimits) -> ConditionState:
+    """Return whether the running Mid pods have native limits, and used at most their requests."""
+    name = names.CONDITION_MID_PODS_LIMITED
+    sentences, reasons = [], []
+    if limits.unlimited:
+        reasons.append("WithoutLimits")
+        sentences.append(
+            f"{len(limits.unlimited)} without native limits, which kubelet lets use all that is idle: "
+            f"{_listed(limits.unlimited_texts())}."
+        )
+    if limits.beyond:
+        reasons.append("BeyondRequests")
+        sentences.append(f"{len(limits.beyond)} that used more than requested: {_listed(limits.beyond_texts())}.")
+    if reasons:
+        message = f"Mid pods: {' '.join(sentences)}"
+        return ConditionState(name, False, "And".join(reasons), message, pod_keys(message))
+    message = "Each running Mid pod has native limits, and used at most its requests in the last report."
+    return ConditionState(name, True, "Limited", message)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    rest = len(texts) - _MOST_NAMES
+    return ", ".join(texts[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+
+
 def _words(amounts: Amounts | None) -> str:
     return " and ".join(text.amount((amounts or Amounts())[resource], resource) for resource in Resource)
 
@@ -88,23 +121,14 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
-def as_json(
-    states: Sequence[ConditionState],
-    known: Mapping[str, CachedCondition],
-    last: Mapping[str, CachedCondition],
-    now: float,
-) -> list[Json] | None:
-    """The conditions to apply; `None` when all are there with the same status and reason.
+def as_json(states: Sequence[ConditionState], last: Mapping[str, CachedCondition], now: float) -> list[Json]:
+    """The conditions to apply.
 
     Args:
         states: the conditions as they should be.
-        known: our present conditions.
         last: our last conditions, also removed ones; a condition with the same status keeps its time.
         now: the time. [unix s]
     """
-    current = [(old.status, old.reason) if (old := known.get(state.type)) else None for state in states]
-    if current == [(state.status, state.reason) for state in states]:
-        return None
     moment, result = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), []
     for state in states:
         before = last.get(state.type)
@@ -116,24 +140,28 @@ def as_json(
 
 @dataclass(frozen=True, slots=True)
 class NodeMetricConditions:
-    """Writes `MidPublished` and `MidDeficit`."""
+    """Writes `MidPublished`, `MidDeficit` and `MidPodsLimited`."""
 
     async def execute(self, run: Run, reconciled: ReconcileResult) -> float | None:
-        """Apply both conditions if one has changed."""
+        """Apply all conditions if one has changed."""
         context, name = run.context, reconciled.name
         known, state = context.cluster.node_metrics.get(name), context.node_state(name)
         if known is None:
             return None
         held, shadow = state.publish_state.withdrawn, reconciled.inputs.strategy.shadow
-        states = (published(reconciled.result, shadow=shadow, held=held), deficit(reconciled.result))
-        conditions = as_json(states, known.conditions, known.last_conditions, context.wall())
-        if conditions is None or context.state_of(UnknownFields).below(_FIELD, context.steady()):
+        states = (
+            published(reconciled.result, shadow=shadow, held=held),
+            deficit(reconciled.result),
+            pods_limited(reconciled.pod_limits),
+        )
+        changed = {state.type for state in states if not state.is_in(known.conditions)}
+        if not changed or context.state_of(UnknownFields).below(_FIELD, context.steady()):
             return None
         limiter = state.state_of(ReportRateLimiter)
-        wait = limiter.wait(limiter.conditions, context.steady())
+        wait = limiter.take_conditions(context.steady(), pods_only=changed == {names.CONDITION_MID_PODS_LIMITED})
         if wait:
             return wait
-        limiter.take(limiter.conditions, context.steady())
+        conditions = as_json(states, known.last_conditions, context.wall())
         body = {**node_metric.identity(name), "status": {"conditions": conditions}}
         try:
             answer = await apply(run, paths.status(node_metric.path(name)), body)

@@ -230,8 +230,8 @@ const named = (pod) => `${pod.namespace}/${pod.pod}`;
 const band = (pod) => pod.band.replace("koord-", "") || NOTHING;
 
 function podsOf(explained) {
-  const rows = explained.pods.map((pod) => [named(pod), band(pod), shown(pod.usage, "cpu"), shown(pod.requested, "cpu"), shown(pod.usage, "memory"), shown(pod.requested, "memory"), pod.prediction ?? NOTHING]);
-  return el("section", {}, el("h2", { id: "pods" }, "Pods ", el("small", {}, rows.length)), rows.length ? table("pods", "Pods of this node", ["Pod", "Band", "CPU", "Request", "Memory", "Request", "Prediction"], rows) : el("p", {}, "No pod runs here."));
+  const rows = explained.pods.map((pod) => [named(pod), band(pod), shown(pod.usage, "cpu"), shown(pod.requested, "cpu"), shown(pod.usage, "memory"), shown(pod.requested, "memory"), pod.prediction ?? pod.note ?? NOTHING]);
+  return el("section", {}, el("h2", { id: "pods" }, "Pods ", el("small", {}, rows.length)), rows.length ? table("pods", "Pods of this node", ["Pod", "Band", "CPU", "Request", "Memory", "Request", "Note"], rows) : el("p", {}, "No pod runs here."));
 }
 
 function pendingPods(pending) {

@@ -34,7 +34,7 @@ from tests.kubectl_headroom.doctor.world import (
     workload,
 )
 from tests.kubectl_headroom.recording import golden
-from tests.support.objects import at, mid_pod, pod
+from tests.support.objects import Json, at, mid_pod, pod, resources
 
 _CRD: Final = may.CRDS[0]
 _TEMPLATE: Final = "spec template spec"
@@ -114,6 +114,15 @@ def _taint(taint: str, **toleration: str) -> Sequence[Change]:
         put(may.NODES, "node-1", "spec", {"taints": [{"key": taint, "effect": "NoSchedule"}]}),
         put(may.DAEMON_SETS, "headroom-agent", f"{_TEMPLATE} tolerations", [toleration] if toleration else []),
     )
+
+
+def _with_requests(pod: Json, **requests: str) -> Json:
+    pod["spec"]["containers"][0]["resources"]["requests"].update(requests)
+    return pod
+
+
+def _used(pod: str, cpu: str, memory: str) -> Json:
+    return {"namespace": "shop", "name": pod, "podUsage": resources(cpu, memory)}
 
 
 def _reported(ago: float = 20.0, ahead: float = 0.0) -> Change:
@@ -239,6 +248,24 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
         add(may.ALL_PODS, mid_pod("fine", "500", "1Gi")),
         add(may.ALL_PODS, mid_pod("ended", "500m", phase="Succeeded")),
         add(may.ALL_PODS, pod("prod", {"cpu": "500m"})),
+    ],
+    "Mid pods without limits": [
+        add(may.ALL_PODS, mid_pod("none", limits={})),
+        add(may.ALL_PODS, mid_pod("leaks", limits={"cpu": "1"})),
+        add(may.ALL_PODS, mid_pod("ended", limits={}, phase="Failed")),
+    ],
+    "Mid pod with native requests": [
+        add(may.ALL_PODS, _with_requests(mid_pod("app"), cpu="500m")),
+    ],
+    "Mid pod beyond its requests": [
+        add(may.ALL_PODS, mid_pod("small", "50", "32Mi")),
+        add(may.ALL_PODS, mid_pod("fine", "50", "32Mi")),
+        put(
+            may.NODE_METRICS,
+            "node-1",
+            "status podsMetric",
+            [_used("small", "60m", "603Mi"), _used("fine", "40m", "9Mi")],
+        ),
     ],
     "scheduler of the same Lease": [_theirs("other", "--leader-elect-resource-name=headroom-scheduler")],
     "scheduler of the stock name": [_scheduler(_STOCK)],

@@ -131,7 +131,7 @@ async def test_pods_have_usage_and_reasons(url: str, browser: int) -> None:
     async with tab_of(browser) as tab:
         await shown(tab, f"{url}/nodes/n1")
         assert await rows(tab, "table.pods") == [
-            ["shop/batch", "mid", "1500m", "3000m", "3Gi", "2Gi", "-"],
+            ["shop/batch", "mid", "1500m", "3000m", "3Gi", "2Gi", "beyond requests"],
             ["shop/web", "prod", "1500m", "3000m", "3Gi", "2Gi", "warm"],
             ["shop/young", "prod", "1500m", "3000m", "3Gi", "2Gi", "cold"],
         ]

@@ -40,6 +40,17 @@ def test_pods_have_usage_band_and_prediction() -> None:
     ]
 
 
+def test_mid_pods_have_a_note() -> None:
+    """A Mid pod without native limits has a note, and so has one that uses more than it requested; others have none."""
+    objects = (pod("web"), mid_pod("batch", "50", "64Mi", limits={}), mid_pod("young", "300", "1Gi"))
+    listed = pods.of_node(reported(), map(PodInputs.from_object, objects))
+    assert [(row["pod"], row["note"]) for row in listed] == [
+        ("batch", "no limits, beyond requests"),
+        ("web", None),
+        ("young", None),
+    ]
+
+
 def test_unnamed_cold_pods_leave_the_others_unknown() -> None:
     """A NodeMetric names ten cold pods; with more, an unnamed pod is not called warm."""
     assert rows(reported(cold=11), pod("web"), pod("young")) == [("web", 250, None), ("young", 250, "cold")]

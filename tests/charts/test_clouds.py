@@ -65,7 +65,7 @@ def test_control_plane_reaches_the_node(helm: Helm) -> None:
 
 @pytest.mark.parametrize("certificates", ["self", "cert-manager"])
 def test_webhook_is_annotated(helm: Helm, certificates: str) -> None:
-    chart = _platform(helm, "azure", f"manager.webhook.certificates={certificates}")
+    chart = _platform(helm, "aks", f"manager.webhook.certificates={certificates}")
     hook = chart.one("ValidatingWebhookConfiguration", "headroom-colocation-config")["metadata"]["annotations"]
     assert hook["admissions.enforcer/disabled"] == "true"
     assert ("cert-manager.io/inject-ca-from" in hook) == (certificates == "cert-manager")

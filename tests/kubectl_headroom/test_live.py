@@ -184,7 +184,7 @@ def test_commands_agree_with_the_extender(stage: Stage) -> None:
     code, report, _ = _quota(cluster, "-n", TEAM)
     (team,) = report["items"]
     cpu = {resource["resource"]: resource for resource in team["resources"]}["cpu"]
-    numbers = {"min": "4", "used": "3", "max": "6", "borrowed": "0", "lent": "0", "pending": "4"}
+    numbers = {"min": "4", "used": "3", "max": "6", "borrowed": "0", "lent": "0", "pending": "4", "left": "1"}
     assert (code, cpu) == (0, {"resource": "cpu", **numbers})
 
     until(lambda: stage.failures("third"), "the pod being refused")

@@ -199,6 +199,12 @@ def test_help_succeeds(line: str, command: str, capsys: pytest.CaptureFixture[st
     assert said.out.startswith(f"usage: kubectl headroom{command} [")
 
 
+def test_help_keeps_capitals(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["explain", "--help"])
+    assert "Why a node has its Mid resources; " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("line", ["--help", "version", "top --help"])
 def test_closed_pipe_is_no_error(line: str) -> None:
     """A reader that ends first, such as `head`, leaves exit code 0 and no message."""
@@ -282,6 +288,9 @@ def test_each_command_has_its_options() -> None:
         listed = words(command, "--")
         assert "--help" in listed
         assert ("--kubeconfig" in listed) == (command not in {"backtest", "config", "version"})
+        login = {"--server", "-s", "--token", "--cluster", "--user", "--insecure-skip-tls-verify", "-v"}
+        assert login <= words(command, "-") or command in {"backtest", "config", "version"}
+        assert ("--no-headers" in listed) == (command in {"top", "quota", "shadow"})
     assert words("config", "") == {"check", "diff"}
     assert "--config-name" in words("config", "diff", "--conf")
 

@@ -245,7 +245,11 @@ def test_login_before_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("modules", "libraries"),
     [
-        ("kubectl_headroom.__main__", ("aiohttp", "numpy", "rich", "yaml")),  # of --help and version
+        # of --help and version, with the default output
+        (
+            "kubectl_headroom.__main__; kubectl_headroom.arguments.parser().parse_args(['version'])",
+            ("aiohttp", "numpy", "rich", "yaml", "kubectl_headroom.jsonpath"),
+        ),
         (
             "kubectl_headroom.top, kubectl_headroom.explain",
             ("numpy", "scipy", "kopf", "agent", "scheduler_plugins", "kubernetes"),

@@ -41,14 +41,18 @@ def parser() -> Parser:
     _add_doctor(commands, [login, output])
     commands.add_parser("version", help="print the version of this command", parents=[output])
     about = "help about a command"
-    help_ = commands.add_parser("help", help=about, description=f"{about.capitalize()}.")
+    help_ = commands.add_parser("help", help=about, description=_sentence(about))
     help_.add_argument("words", nargs="*", metavar="COMMAND", help="such as top or config check")
     return root
 
 
+def _sentence(about: str) -> str:
+    return f"{about[0].upper()}{about[1:]}."
+
+
 def _add_top(commands: _Commands, parents: list[Parser]) -> None:
     about = "CPU and memory in use, predicted Prod peak, reclaimable and Mid resources, and waste"
-    top = commands.add_parser("top", help=about, description=f"{about}.", parents=parents)
+    top = commands.add_parser("top", help=about, description=_sentence(about), parents=parents)
     top.add_words(
         "words",
         ("nodes", "pods"),
@@ -91,7 +95,7 @@ def _settle_top(options: argparse.Namespace) -> None:
 
 def _add_shadow(commands: _Commands, parents: list[Parser]) -> None:
     about = "what nodes in shadow mode would have published, and how often that would have been too much"
-    shadow = commands.add_parser("shadow", help=about, description=f"{about.capitalize()}.", parents=parents)
+    shadow = commands.add_parser("shadow", help=about, description=_sentence(about), parents=parents)
     shadow.add_argument("-l", "--selector", metavar="SELECTOR", help="only nodes with these labels, as of kubectl")
     parsers.add_namespace(shadow)
     parsers.add_no_headers(shadow)
@@ -99,7 +103,7 @@ def _add_shadow(commands: _Commands, parents: list[Parser]) -> None:
 
 def _add_simulate(commands: _Commands, parents: list[Parser]) -> None:
     about = "the scheduler plugins' result for a pod: each node's verdict, scores, rank and the numbers behind them"
-    simulate = commands.add_parser("simulate", help=about, description=f"{about.capitalize()}.", parents=parents)
+    simulate = commands.add_parser("simulate", help=about, description=_sentence(about), parents=parents)
     simulate.add_words(
         "source",
         (targets.POD, *targets.WORKLOADS),
@@ -141,7 +145,7 @@ def _only(names: list[str]) -> str:
 
 def _add_quota(commands: _Commands, parents: list[Parser]) -> None:
     about = "ElasticQuotas: min, used, borrowed, lent and pending amounts; checks of their status"
-    quota = commands.add_parser("quota", help=about, description=f"{about}.", parents=parents)
+    quota = commands.add_parser("quota", help=about, description=_sentence(about), parents=parents)
     quota.add_argument(
         "what",
         nargs="?",
@@ -172,7 +176,7 @@ def _add_explain(commands: _Commands, parents: list[Parser]) -> None:
         "why a node has its Mid resources; why a pod runs where it runs, or waits; who uses how much of a quota, and "
         "its pending pods"
     )
-    explain = commands.add_parser("explain", help=about, description=f"{about.capitalize()}.", parents=parents)
+    explain = commands.add_parser("explain", help=about, description=_sentence(about), parents=parents)
     explain.add_words(
         "words",
         _EXPLAINED,
@@ -219,13 +223,13 @@ def _settle_explain(options: argparse.Namespace) -> None:
 
 def _add_config(commands: _Commands, login: Parser, output: Parser) -> None:
     about = "check a colocation config, or preview its changes"
-    config = commands.add_parser("config", help=about, description=f"{about.capitalize()}.")
+    config = commands.add_parser("config", help=about, description=_sentence(about))
     actions = config.add_subparsers(dest="action", metavar="ACTION")
     about = "every error and warning, as the admission webhook and the manager report them; needs no cluster"
-    check = actions.add_parser("check", help=about, description=f"{about.capitalize()}.", parents=[output])
+    check = actions.add_parser("check", help=about, description=_sentence(about), parents=[output])
     about = "which nodes of the cluster would change, and how their strategy differs"
     parents = [login, output]
-    diff = actions.add_parser("diff", help=about, description=f"{about.capitalize()}.", parents=parents)
+    diff = actions.add_parser("diff", help=about, description=_sentence(about), parents=parents)
     parsers.add_place(diff)
     for action in (check, diff):
         action.add_argument(
@@ -235,7 +239,7 @@ def _add_config(commands: _Commands, login: Parser, output: Parser) -> None:
 
 def _add_doctor(commands: _Commands, parents: list[Parser]) -> None:
     about = "faults of the installation, or obstacles to one, with fixes; exit code 1 with errors"
-    doctor = commands.add_parser("doctor", help=about, description=f"{about.capitalize()}.", parents=parents)
+    doctor = commands.add_parser("doctor", help=about, description=_sentence(about), parents=parents)
     doctor.add_argument("--preflight", action="store_true", help="whether Headroom can be installed here")
     parsers.add_place(doctor)
 
@@ -243,7 +247,7 @@ def _add_doctor(commands: _Commands, parents: list[Parser]) -> None:
 def _add_backtest(commands: _Commands, parents: list[Parser]) -> None:
     about = "what a prediction policy would have saved on recorded usage, and how often it would have been wrong"
     described = (
-        f"{about.capitalize()}. Runs the agent's own models, stepped through time; needs no cluster. The oracle, which "
+        f"{_sentence(about)} Runs the agent's own models, stepped through time; needs no cluster. The oracle, which "
         "knows the future, is always shown beside them."
     )
     backtest.add(commands.add_parser("backtest", help=about, description=described, parents=parents))

@@ -52,6 +52,8 @@ def form(text: str) -> str:
     Raises:
         ArgumentTypeError: the template is wrong.
     """
+    if not text.startswith((JSONPATH, COLUMNS)):
+        return text
     from kubectl_headroom import jsonpath  # noqa: PLC0415 - most forms need no templates
 
     try:
@@ -59,7 +61,7 @@ def form(text: str) -> str:
             raise argparse.ArgumentTypeError("template format specified but no template given")
         if text.startswith(JSONPATH):
             jsonpath.Template.parse(text.removeprefix(JSONPATH))
-        if text.startswith(COLUMNS):
+        else:
             _columns(text)
     except jsonpath.TemplateError as error:
         raise argparse.ArgumentTypeError(f"error parsing {text}, {error}") from error

@@ -1,6 +1,7 @@
 """The explanation of a pod as tables, or for programs. The shape of the latter is stable: fields are added alone.
 
 kind, version   "PodExplanation", 1
+metadata        {"namespace", "name"}
 pod             {"namespace", "name", "node": null while it has none, "state", "band", "priority", "workload",
                 "scheduler"}
 requested, limits, used     {"cpuMilli", "memoryBytes"}; null is not known, or not limited; Mid resources of a Mid pod

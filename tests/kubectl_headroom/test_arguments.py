@@ -199,6 +199,12 @@ def test_help_succeeds(line: str, command: str, capsys: pytest.CaptureFixture[st
     assert said.out.startswith(f"usage: kubectl headroom{command} [")
 
 
+def test_help_keeps_capitals(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["explain", "--help"])
+    assert "Why a node has its Mid resources; " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("line", ["--help", "version", "top --help"])
 def test_closed_pipe_is_no_error(line: str) -> None:
     """A reader that ends first, such as `head`, leaves exit code 0 and no message."""
@@ -239,7 +245,11 @@ def test_login_before_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("modules", "libraries"),
     [
-        ("kubectl_headroom.__main__", ("aiohttp", "numpy", "rich", "yaml")),  # of --help and version
+        # of --help and version, with the default output
+        (
+            "kubectl_headroom.__main__; kubectl_headroom.arguments.parser().parse_args(['version'])",
+            ("aiohttp", "numpy", "rich", "yaml", "kubectl_headroom.jsonpath"),
+        ),
         (
             "kubectl_headroom.top, kubectl_headroom.explain",
             ("numpy", "scipy", "kopf", "agent", "scheduler_plugins", "kubernetes"),
@@ -282,6 +292,9 @@ def test_each_command_has_its_options() -> None:
         listed = words(command, "--")
         assert "--help" in listed
         assert ("--kubeconfig" in listed) == (command not in {"backtest", "config", "version"})
+        login = {"--server", "-s", "--token", "--cluster", "--user", "--insecure-skip-tls-verify", "-v"}
+        assert login <= words(command, "-") or command in {"backtest", "config", "version"}
+        assert ("--no-headers" in listed) == (command in {"top", "quota", "shadow"})
     assert words("config", "") == {"check", "diff"}
     assert "--config-name" in words("config", "diff", "--conf")
 

@@ -108,6 +108,31 @@ def _verbs(cluster: Cluster) -> set[str]:
     return {entry["verb"] for entry in audited(cluster, '"kubectl-headroom"', NODE)}
 
 
+def test_workload(live: Cluster, tmp_path: Path) -> None:
+    """A Deployment's pods that wait are explained, and a pod of its template is simulated."""
+    labels = {"app": "web"}
+    container = {"name": "main", "image": "example.com/web"}
+    spec = {"nodeSelector": {"none": "such"}, "containers": [container], "automountServiceAccountToken": False}
+    template = {"metadata": {"labels": labels}, "spec": {**spec, "serviceAccountName": "norights"}}
+    web = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": NAMESPACE},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
+    }
+    create(live, web, tmp_path / "web.json")
+
+    def pods() -> list[str]:
+        return live.kubectl("-n", NAMESPACE, "get", "pods", "-l", "app=web", "-o", "name").split()
+
+    until(lambda: len(pods()) == 2, "the pods of the Deployment")
+    done = run(live, "explain", "deploy/web", "-n", NAMESPACE)
+    assert done.stdout.startswith(f"Deployment {NAMESPACE}/web: 2 of 2 pods wait for a node.\n"), done.stderr
+    assert run(live, "explain", "deploy", "web", "-n", NAMESPACE, "-o", "name").stdout.split() == sorted(pods())
+    simulated = run(live, "simulate", "deployment.apps/web", "-n", NAMESPACE, "-o", "jsonpath={.pods[*].pod}")
+    assert simulated.stdout == f"Deployment {NAMESPACE}/web", simulated.stderr
+
+
 def test_impersonation(live: Cluster) -> None:
     """--as is evaluated as that user: one without rights sees nothing, one in a group with all rights does."""
     refused = run(live, "top", "--as", "jane")
@@ -184,7 +209,7 @@ def test_commands_agree_with_the_extender(stage: Stage) -> None:
     code, report, _ = _quota(cluster, "-n", TEAM)
     (team,) = report["items"]
     cpu = {resource["resource"]: resource for resource in team["resources"]}["cpu"]
-    numbers = {"min": "4", "used": "3", "max": "6", "borrowed": "0", "lent": "0", "pending": "4"}
+    numbers = {"min": "4", "used": "3", "max": "6", "borrowed": "0", "lent": "0", "pending": "4", "left": "1"}
     assert (code, cpu) == (0, {"resource": "cpu", **numbers})
 
     until(lambda: stage.failures("third"), "the pod being refused")

@@ -159,6 +159,11 @@ docs-site: $(STAMP) ## Build the documentation site into dist/site (mkdocs.yml)
 
 KREW_ARGS ?=
 RELEASE_ARGS ?=
+PICTURES_ARGS ?=
+.PHONY: pictures
+pictures: $(STAMP) ## Draw the pictures of the docs from a running demo (PICTURES_ARGS: its kubeconfig and the node)
+	@$(PY) -m tests.docs.pictures $(PICTURES_ARGS)
+
 .PHONY: krew
 krew: $(STAMP) ## Build the kubectl plugin's archive for krew into dist/krew (KREW_ARGS: --platform, --python)
 	@$(PY) -m tools.release.krew $(KREW_ARGS)

@@ -102,7 +102,9 @@ def _waiting_mid(**conditions: tuple[str, str]) -> FakeApi:
         cold = {"type": "PredictionReady", "status": "False", "reason": "ColdStart"}
         metric = {"metadata": {"name": name}, "spec": {}, "status": {"conditions": [cold, texts]}}
         api.put(f"{live.NODE_METRICS}/{name}", metric)
-    waits = pod("m", {MID_CPU: "1000", MID_MEMORY: "1Gi"}, schedulerName="headroom-scheduler")
+    waits = pod(
+        "m", {MID_CPU: "1000", MID_MEMORY: "1Gi", "cpu": "0", "memory": "0"}, schedulerName="headroom-scheduler"
+    )
     message = "0/3 nodes are available: 3 Insufficient kubernetes.io/mid-cpu."
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     put(api, waits | {"status": {"phase": "Pending", "conditions": [refused]}})
@@ -322,6 +324,6 @@ def test_held_back_pod_has_a_reason() -> None:
 
 def test_mid_amounts() -> None:
     """A Mid pod's requests are its Mid resources."""
-    made = pod("m", {MID_CPU: "3000", MID_MEMORY: "4Gi"}, node="n")
+    made = pod("m", {MID_CPU: "3000", MID_MEMORY: "4Gi", "cpu": "0", "memory": "0"}, node="n")
     observed = PodSnapshot(made, datetime.now().astimezone().timestamp())
     assert (observed.is_mid, observed.requested.cpu_milli, observed.requested.memory_bytes) == (True, 3000, 4 * 2**30)

@@ -47,6 +47,7 @@ PARTS: Final[dict[str, Part]] = {
     "scheduler-cluster": Part(
         "scheduler", "pods per second through a real kube-scheduler", 8.0, "scheduler:part", cluster=True
     ),
+    "limits": Part("node", "requests of Prod pods beside Mid pods, on a real node", 9.0, "limits:part", cluster=True),
     "quota-admission": Part("quota", "admission by quotas", 1.0, "quota_admission:measure"),
     "quota-selection": Part("quota", "the choice of victims", 1.0, "quota_selection:measure"),
     "quota-cluster": Part(

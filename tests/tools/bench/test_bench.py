@@ -17,6 +17,7 @@ from tools.bench import data
 from tools.bench.__main__ import PARTS, main
 from tools.bench.api_server import Run
 from tools.bench.large_pods_kinds import KINDS
+from tools.bench.limits import MID, SERVICES
 from tools.bench.rows import Row
 
 LOCAL = [name for name, part in PARTS.items() if not part.cluster]
@@ -74,6 +75,16 @@ def test_reclaim_is_measured() -> None:
     rows = _run("quota-cluster")["quota-cluster"][1:]
     assert ["(n = 3)" in row[3] and "(n = 3)" in row[2] for row in rows] == [True, False]
     assert ["(n = 4)" in row[3] and "(n = 4)" in row[2] for row in rows] == [False, True]
+
+
+@pytest.mark.long
+@pytest.mark.node
+@pytest.mark.timeout(900)
+def test_limits_are_measured(real_node_requirements: None) -> None:  # noqa: ARG001 - it skips
+    """In its quick form both Prod pods serve requests beside each kind of Mid pod."""
+    rows = _run("limits")["limits"][1:]
+    assert [(row[0], row[1]) for row in rows] == [(service, mid) for service in SERVICES for mid in MID]
+    assert all(float(row[2].split()[0]) > 0 for row in rows)
 
 
 def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

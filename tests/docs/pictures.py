@@ -1,4 +1,4 @@
-"""`python -m tests.docs.pictures KUBECONFIG NODE`: draw the pictures of the pages, from a running demo (`make demo`)."""
+"""`python -m tests.docs.pictures KUBECONFIG NODE`: draw the pictures of the pages from a running demo (`make demo`)."""
 
 import asyncio
 import base64
@@ -37,9 +37,12 @@ def main() -> None:
     words += [word for policy in POLICIES for word in ("--policy", policy)]
     plot = ["--plot", str(IMAGES / "backtest.svg")]
     subprocess.run([PLUGIN, "backtest", *words, *plot], cwd=ROOT, check=True, capture_output=True)
-    with tempfile.TemporaryDirectory() as home, _forwarded(environment):
-        with browser.running(packages.browser(), Path(home, "browser")) as port:
-            asyncio.run(_page(port))
+    with (
+        tempfile.TemporaryDirectory() as home,
+        _forwarded(environment),
+        browser.running(packages.browser(), Path(home, "browser")) as port,
+    ):
+        asyncio.run(_page(port))
 
 
 def _terminal(words: list[str], environment: dict[str, str]) -> None:

@@ -141,7 +141,7 @@ def test_second_start_writes_nothing(stage: Stage, manager: Manager) -> None:
     stage.report("again", "4")
     stage.expect_cpu("again", "4k")
     eventually(
-        lambda: len(stage.found(f"{METRICS}/again")["status"].get("conditions", [])) == 2, "nothing is left to do"
+        lambda: len(stage.found(f"{METRICS}/again")["status"].get("conditions", [])) == 3, "nothing is left to do"
     )
     assert manager.stop() == 0
     began = datetime.now(UTC)

@@ -131,7 +131,11 @@ class Reports(FakeReports):
 @pytest.mark.usefixtures("manager")
 def test_conditions_beside_the_agents(stage: Stage) -> None:
     stage.add_node("beside")
-    expected = {"MidPublished": ("True", "Published"), "MidDeficit": ("False", "NoDeficit")}
+    expected = {
+        "MidPublished": ("True", "Published"),
+        "MidDeficit": ("False", "NoDeficit"),
+        "MidPodsLimited": ("True", "Limited"),
+    }
 
     async def report() -> int:
         reports = Reports()

@@ -1,6 +1,7 @@
 """Mid namespaces: the chart's policy and webhook, and the cases of the translation on a real API server."""
 
 import json
+import random
 import subprocess
 from collections.abc import Iterator
 from typing import Any, Final
@@ -8,14 +9,16 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from crds.mid_translation import to_mid
 from crds.names import LABEL_TIER
 from crds.priority import VALUES
 from manager.settings import WebhookSettings
 from manager.webhook.pods import PATH
 from tests.charts.rendered import CHART, NAMESPACE, REGISTRY, Helm, Rendered, render
-from tests.crds.mid_cases import Case, cases, shortened
+from tests.crds.mid_cases import Case, cases, exact, expanded, random_pod, shortened
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
+from tools.devcluster.api import ApiError
 
 Json = dict[str, Any]
 MID: Final = "mid-namespace"
@@ -64,7 +67,9 @@ def test_one_of_policy_and_webhook_is_installed(helm: Helm) -> None:
 def policy(cluster: Cluster) -> Iterator[Cluster]:
     """A cluster with the policy, a Mid namespace, and the classes that the cases name."""
     sets = [flag for setting in (REGISTRY, POLICY) for flag in ("--set", setting)]
-    show = ("--show-only", "templates/mid-namespaces.yaml")
+    show = [
+        flag for name in ("mid-namespaces", "mid-pods-policy") for flag in ("--show-only", f"templates/{name}.yaml")
+    ]
     made = cluster.helm("template", "headroom", str(CHART), "-n", NAMESPACE, *show, *sets)
     cluster.kubectl("apply", "-f", "-", stdin=made)
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": MID, "labels": {LABEL_TIER: "mid"}}})
@@ -87,9 +92,19 @@ def policy(cluster: Cluster) -> Iterator[Cluster]:
     cluster.kubectl("delete", "runtimeclass", "with-overhead")
 
 
-def _created(cluster: Cluster, pod: Json) -> tuple[Json, str]:
-    """Return a pod as the API server would store it, and the warnings of kubectl."""
-    words = [str(cluster.binaries.path("kubectl")), "-n", MID, "create", "--dry-run=server", "-o", "json", "-f", "-"]
+def _created(cluster: Cluster, pod: Json, namespace: str = MID) -> tuple[Json, str]:
+    """Return a pod as the API server would store it, and the warnings or the error of kubectl."""
+    words = [
+        str(cluster.binaries.path("kubectl")),
+        "-n",
+        namespace,
+        "create",
+        "--dry-run=server",
+        "-o",
+        "json",
+        "-f",
+        "-",
+    ]
     ended = subprocess.run(
         words, input=json.dumps(pod), env=cluster.environment, capture_output=True, text=True, check=False, timeout=60
     )
@@ -101,8 +116,79 @@ def _created(cluster: Cluster, pod: Json) -> tuple[Json, str]:
 def test_policy_and_function_have_the_same_results(policy: Cluster, case: Case) -> None:
     """The API server stores each pod as the function translates it, and kubectl prints the same warning."""
     pod, warnings = _created(policy, case.as_sent())
-    result = shortened(pod)
-    assert pod["spec"], warnings
-    assert result == case.becomes
+    if "differ" in case.warning:  # another policy rejects this one
+        assert NOT_EQUAL in warnings
+        return
+    assert exact(shortened(pod)) == exact(case.becomes), warnings
     assert case.warning in warnings
     assert bool(case.warning) == ("Warning" in warnings)
+
+
+MID_AMOUNTS: Final = {"kubernetes.io/mid-cpu": "500", "kubernetes.io/mid-memory": "64Mi"}
+EQUAL: Final = {"requests": MID_AMOUNTS, "limits": MID_AMOUNTS}
+NOT_EQUAL: Final = "a container has a request of kubernetes.io/mid-cpu without an equal limit"
+PROD: Final = "the pod requests kubernetes.io/mid-* and has a Prod priority"
+NATIVE: Final = "a container of this Mid pod has native requests; set requests of cpu and memory to 0"
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("pod", "rejection", "warning"),
+    [
+        ({"containers": [EQUAL]}, "", ""),
+        ({"containers": [{"requests": {"cpu": "1", "memory": "1Gi"}}], "priorityClassName": "koord-prod"}, "", ""),
+        ({"containers": [{"requests": MID_AMOUNTS}]}, NOT_EQUAL, ""),
+        ({"containers": [{**EQUAL, "limits": {**MID_AMOUNTS, "kubernetes.io/mid-cpu": "600"}}]}, NOT_EQUAL, ""),
+        ({"containers": [EQUAL], "initContainers": [{"requests": {"kubernetes.io/mid-cpu": "1"}}]}, NOT_EQUAL, ""),
+        ({"containers": [EQUAL], "priorityClassName": "koord-prod"}, PROD, ""),
+        ({"containers": [EQUAL], "labels": {"koordinator.sh/priority-class": "koord-prod"}}, PROD, ""),
+        ({"containers": [{**EQUAL, "requests": {**MID_AMOUNTS, "cpu": "100m"}}]}, "", NATIVE),
+        ({"containers": [EQUAL, {"limits": {"memory": "64Mi"}}]}, "", NATIVE),  # Kubernetes sets the request
+        ({"containers": [{"requests": dict.fromkeys(MID_AMOUNTS, "0")}]}, "", ""),
+    ],
+)
+def test_contradictory_mid_pods_are_rejected(policy: Cluster, pod: Json, rejection: str, warning: str) -> None:
+    """Mid amounts with a Prod priority or without equal limits are rejected; native requests have a warning."""
+    stored, text = _created(policy, expanded(pod), "default")
+    assert bool(stored["spec"]) == (not rejection), text
+    assert rejection in text
+    assert warning in text
+    assert ("headroom-mid-native-requests" in text) == bool(warning)
+
+
+@pytest.mark.cluster
+@pytest.mark.long
+def test_random_pods_are_never_rejected_by_their_translation(policy: Cluster) -> None:
+    """An API server accepts 10,000 random pods of a Mid namespace as of another one, with the function's result."""
+    choices, accepted = random.Random(37), 0  # noqa: S311 - no secret
+    for _ in range(10_000):
+        pod = random_pod(choices)
+        result = to_mid(pod)
+        if any("differ" in warning for warning in result.warnings):
+            continue  # rejected for its unequal Mid limits
+        dry = "pods?dryRun=All"
+        try:
+            plain = policy.api.request("POST", f"/api/v1/namespaces/default/{dry}", pod)
+        except ApiError:
+            continue
+        accepted += 1
+        stored = policy.api.request("POST", f"/api/v1/namespaces/{MID}/{dry}", pod)
+        defaulted = {**pod, "spec": plain["spec"]}
+        assert exact(shortened(stored)) == exact(shortened(dict(to_mid(defaulted).pod))), pod
+    assert accepted > 1000
+
+
+@pytest.mark.helm
+def test_each_rule_can_be_turned_off(helm: Helm) -> None:
+    """A value of the chart removes each rule, and its policy with the last one."""
+
+    def texts(*settings: str) -> str:
+        kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+        return json.dumps(render(helm, *(f"admissionPolicy.{setting}=false" for setting in settings)).of_kind(*kinds))
+
+    assert all(rule in texts() for rule in (NOT_EQUAL, PROD, NATIVE))
+    assert PROD not in texts("midPriority")
+    assert NOT_EQUAL in texts("midPriority")
+    assert NOT_EQUAL not in texts("midLimits")
+    assert NATIVE not in texts("midNativeRequests")
+    assert "headroom-mid-pods" not in texts("midPriority", "midLimits")

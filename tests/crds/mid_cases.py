@@ -9,6 +9,7 @@ from typing import Any, Final
 import yaml
 
 from crds.names import MID_CPU, MID_MEMORY
+from crds.quantity import parse_quantity
 
 Json = dict[str, Any]
 KINDS: Final = ("containers", "initContainers")
@@ -66,6 +67,20 @@ def shortened(pod: Mapping[str, Any]) -> Json:
     if labels := pod["metadata"].get("labels"):
         short["labels"] = labels
     return short
+
+
+def exact(short: Mapping[str, Any]) -> Json:
+    """Return a short pod with its amounts as numbers: API servers write 2000 as 2k."""
+
+    def numbers(part: Mapping[str, Any]) -> Json:
+        return {
+            name: {key: parse_quantity(amount) for key, amount in content.items()}
+            if name in {"requests", "limits", "overhead"}
+            else content
+            for name, content in part.items()
+        }
+
+    return {**numbers(short), **{kind: [numbers(c) for c in short[kind]] for kind in KINDS if kind in short}}
 
 
 def cases() -> list[Case]:

@@ -8,7 +8,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The namespaces whose pods become Mid. Call with the root context. */}}
+{{/* The selector of the namespaces with Mid pods. Call with the root context. */}}
 {{- define "headroom.midNamespaceSelector" -}}
 matchLabels:
   headroom.dev/tier: mid
@@ -18,27 +18,47 @@ matchExpressions:
     values: [kube-system, {{ .Release.Namespace | quote }}]
 {{- end }}
 
+{{/* Match conditions of every policy and webhook for pods: the API object of a static pod is never changed or rejected. */}}
+{{- define "headroom.notAStaticPod" -}}
+- name: not-a-static-pod
+  expression: "!has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)"
+{{- end }}
+
 {{/* The beginning of a CEL conditional: the text of an amount of container c, if it is above 0. Call with requests or limits and the resource. */}}
 {{- define "headroom.midStated" -}}
 {{- $amount := printf "c.%s[%q]" (index . 0) (index . 1) -}}
 {{ index . 1 | quote }} in c.{{ index . 0 }} && quantity(string({{ $amount }})).isGreaterThan(quantity("0")) ? string({{ $amount }}) : {{ end }}
 
 {{/*
-CEL variables of a pod: its containers with their Mid amounts and native limits, and the obstacle to its translation ("": none). The rules are those of
-crds/mid_translation.py, and tests/crds/mid_translation.yaml has the cases of both.
+CEL variables of a pod: its containers with their amounts, its band by label, and its priority. Call with whether containers have paths, which
+needs Kubernetes 1.33 or newer.
 */}}
-{{- define "headroom.midVariables" -}}
+{{- define "headroom.midContainers" -}}
 - name: spec
   expression: dyn(object).spec
-# Containers with the paths of their resources; an absent list of amounts is empty.
+# An absent list of amounts is empty.
 - name: containers
   expression: >-
     {{- range $index, $kind := list "containers" "initContainers" }}
-    {{ if $index }}+ {{ end }}(has(variables.spec.{{ $kind }}) ? variables.spec.{{ $kind }} : []).transformList(i, c, {
-    "name": dyn(c.name), "path": dyn("/spec/{{ $kind }}/" + string(i) + "/resources"),
+    {{ if $index }}+ {{ end }}(has(variables.spec.{{ $kind }}) ? variables.spec.{{ $kind }} : []).{{ if $ }}transformList(i, c, {
+    "path": dyn("/spec/{{ $kind }}/" + string(i) + "/resources"),{{ else }}map(c, {{ "{" }}{{ end }} "name": dyn(c.name),
     "requests": dyn(has(c.resources) && has(c.resources.requests) ? c.resources.requests : {}),
     "limits": dyn(has(c.resources) && has(c.resources.limits) ? c.resources.limits : {})})
     {{- end }}
+- name: band
+  expression: >-
+    has(object.metadata.labels) && "koordinator.sh/priority-class" in object.metadata.labels ?
+    object.metadata.labels["koordinator.sh/priority-class"] : "koord-mid"
+- name: priority
+  expression: "has(object.spec.priority) ? object.spec.priority : 0"
+{{- end }}
+
+{{/*
+CEL variables of a pod: those above, its Mid amounts and native limits, and the obstacle to its translation ("": none). The rules are those of
+crds/mid_translation.py, and tests/crds/mid_translation.yaml has the cases of both.
+*/}}
+{{- define "headroom.midVariables" -}}
+{{ include "headroom.midContainers" true }}
 {{- range $name := list "cpu" "memory" }}
 {{- $mid := printf "kubernetes.io/mid-%s" $name }}
 # For each container the texts of its amounts: Mid request, else Mid limit; native request, else native limit; native limit. "": none above 0.
@@ -54,7 +74,7 @@ crds/mid_translation.py, and tests/crds/mid_translation.yaml has the cases of bo
     variables.stated_{{ $name }}.filter(s, s.mid != "" || s.native != "").map(s, {"path": s.path,
     {{- if eq $name "cpu" }}
     "mid": s.mid != "" ? s.mid : string(int(quantity(s.native).asApproximateFloat() * 1000.0 + 0.5)),
-    "limit": s.limit != "" ? s.limit : s.mid == "" ? s.native : quantity(s.mid).isInteger() ? s.mid + "m" :
+    "limit": s.limit != "" ? s.limit : s.mid == "" ? s.native : quantity(s.mid).isInteger() ? string(quantity(s.mid).asInteger()) + "m" :
     string(int(quantity(s.mid).asApproximateFloat()) + 1) + "m"})
     {{- else }}
     "mid": s.mid != "" ? s.mid : quantity(s.native).isInteger() ? s.native :
@@ -69,12 +89,6 @@ crds/mid_translation.py, and tests/crds/mid_translation.yaml has the cases of bo
     quantity(string(c.limits[{{ $mid | quote }}])).isGreaterThan(quantity("0")) &&
     quantity(string(c.requests[{{ $mid | quote }}])).compareTo(quantity(string(c.limits[{{ $mid | quote }}]))) != 0)
 {{- end }}
-- name: band
-  expression: >-
-    has(object.metadata.labels) && "koordinator.sh/priority-class" in object.metadata.labels ?
-    object.metadata.labels["koordinator.sh/priority-class"] : "koord-mid"
-- name: priority
-  expression: "has(object.spec.priority) ? object.spec.priority : 0"
 - name: obstacle
   expression: >-
     variables.band != "koord-mid" ? "its label koordinator.sh/priority-class is " + variables.band :

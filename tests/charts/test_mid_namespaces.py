@@ -157,6 +157,41 @@ def test_contradictory_mid_pods_are_rejected(policy: Cluster, pod: Json, rejecti
 
 
 @pytest.mark.cluster
+def test_limit_ranges_and_quotas_count_native_amounts(policy: Cluster) -> None:
+    """Defaults of a LimitRange are translated, its `min` rejects, and quotas count native requests of 0 and native limits."""
+    pod = expanded({"containers": [{}]})
+    limits = {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "500m"}}
+
+    def limit_range(**more: Json) -> None:
+        metadata = {"name": "range", "namespace": MID}
+        policy.apply(
+            {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": [{**limits, **more}]}}
+        )
+
+    limit_range()
+    try:
+        eventually(lambda: "kubernetes.io/mid-cpu" in json.dumps(_created(policy, pod)), "the defaults apply")
+        (container,) = shortened(_created(policy, pod)[0])["containers"]
+        amounts = {"kubernetes.io/mid-cpu": "500", "kubernetes.io/mid-memory": "1Gi"}
+        assert container["requests"] == {**amounts, "cpu": "0", "memory": "0"}
+        assert container["limits"] == {**amounts, "cpu": "1", "memory": "1Gi"}
+        limit_range(min={"cpu": "100m"})
+        eventually(lambda: "minimum cpu usage" in _created(policy, pod)[1], "the minimum rejects")
+    finally:
+        policy.kubectl("-n", MID, "delete", "limitrange", "range")
+    hard = {"requests.cpu": "0", "limits.cpu": "1"}
+    metadata = {"name": "quota", "namespace": MID}
+    policy.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
+    try:
+        fits = expanded({"containers": [{"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}]})
+        eventually(lambda: bool(_created(policy, fits)[0]["spec"]), "a pod within the quota is admitted")
+        over = expanded({"containers": [{"requests": {"cpu": "500m"}, "limits": {"cpu": "1001m"}}]})
+        eventually(lambda: "exceeded quota" in _created(policy, over)[1], "a limit beyond the quota is rejected")
+    finally:
+        policy.kubectl("-n", MID, "delete", "resourcequota", "quota")
+
+
+@pytest.mark.cluster
 @pytest.mark.long
 def test_random_pods_are_never_rejected_by_their_translation(policy: Cluster) -> None:
     """An API server accepts 10,000 random pods of a Mid namespace as of another one, with the function's result."""

@@ -1,5 +1,6 @@
 import copy
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from crds.names import ANNOTATION_CONFIG_MIRROR, MID_CPU, MID_MEMORY
 from crds.priority import PriorityBand, tier
 from crds.quantity import QuantityError, parse_quantity
 from headroom.cluster.pod import pod_requests
+from tests.architecture.sources import ROOT
 from tests.crds.mid_cases import Case, cases, expanded, random_pod, shortened
 
 
@@ -82,3 +84,30 @@ def test_resize_and_autoscaler_find_no_native_request() -> None:
     resized = copy.deepcopy(dict(pod))
     resized["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "3"
     assert to_mid(resized).pod["spec"]["containers"] == resized["spec"]["containers"]
+
+
+OTHER_ROWS = {
+    "ephemeral containers": "test_ephemeral_containers_stay",
+    "static pods": "test_mirror_pod_is_never_changed",
+    "in-place resize": "test_resize_and_autoscaler_find_no_native_request",
+    "HPA on CPU utilization": "test_resize_and_autoscaler_find_no_native_request",
+    "LimitRange": "test_limit_ranges_and_quotas_count_native_amounts",
+    "ResourceQuota": "test_limit_ranges_and_quotas_count_native_amounts",
+}
+"""Rows of the table in docs/profiles.md without a case -> their test."""
+
+
+def test_every_row_of_the_page_has_a_test() -> None:
+    """The rows of the table are those of the cases, and those of the tests above and of tests/charts."""
+    page = (ROOT / "docs/profiles.md").read_text().partition("## The translation")[2].partition("## Failures")[0]
+    rows = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")][1:]
+    assert sorted(rows) == sorted({*OTHER_ROWS, *(case.row for case in cases())})
+    text = Path(__file__).read_text() + (ROOT / "tests/charts/test_mid_namespaces.py").read_text()
+    assert [test for test in OTHER_ROWS.values() if f"def {test}(" not in text] == []
+
+
+def test_ephemeral_containers_stay() -> None:
+    pod = expanded({"containers": [{"requests": {"cpu": "1", "memory": "1Gi"}}]})
+    pod["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "none"}]
+    assert to_mid(pod).pod["spec"]["ephemeralContainers"] == pod["spec"]["ephemeralContainers"]
+    assert to_mid(pod).warnings == ()

@@ -2,7 +2,6 @@
 
 import json
 import random
-import subprocess
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -11,11 +10,11 @@ import yaml
 
 from crds.mid_translation import to_mid
 from crds.names import LABEL_TIER
-from crds.priority import VALUES
 from manager.settings import WebhookSettings
 from manager.webhook.pods import PATH
 from tests.charts.rendered import CHART, NAMESPACE, REGISTRY, Helm, Rendered, render
 from tests.crds.mid_cases import Case, cases, exact, expanded, random_pod, shortened
+from tests.support.mid_namespace import created, mid_namespace
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
@@ -72,43 +71,15 @@ def policy(cluster: Cluster) -> Iterator[Cluster]:
     ]
     made = cluster.helm("template", "headroom", str(CHART), "-n", NAMESPACE, *show, *sets)
     cluster.kubectl("apply", "-f", "-", stdin=made)
-    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": MID, "labels": {LABEL_TIER: "mid"}}})
-    values = {"reports": 7100, "important": 100, **{band.value: low for band, (low, _) in VALUES.items()}}
-    for name, value in values.items():
-        metadata = {"name": name}
-        body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value}
-        cluster.apply({**body, "preemptionPolicy": "Never"})
-    overhead = {"podFixed": {"cpu": "100m", "memory": "64Mi"}}
-    runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "with-overhead"}}
-    cluster.apply({**runtime, "handler": "h", "overhead": overhead})
-    account = f"/api/v1/namespaces/{MID}/serviceaccounts/default"
-    eventually(lambda: bool(cluster.api.get(account)), "the namespace has its account")
-    probe = cases()[0].as_sent()
-    eventually(lambda: _created(cluster, probe)[0]["spec"].get("priorityClassName") == "koord-mid", "the policy works")
-    yield cluster
+    with mid_namespace(cluster, MID):
+        probe = cases()[0].as_sent()
+        eventually(lambda: _created(cluster, probe)[0]["spec"].get("priorityClassName") == "koord-mid", "it works")
+        yield cluster
     cluster.kubectl("delete", "-f", "-", stdin=made)
-    cluster.kubectl("delete", "namespace", MID, "--wait=false")
-    cluster.kubectl("delete", "priorityclass", *values)
-    cluster.kubectl("delete", "runtimeclass", "with-overhead")
 
 
 def _created(cluster: Cluster, pod: Json, namespace: str = MID) -> tuple[Json, str]:
-    """Return a pod as the API server would store it, and the warnings or the error of kubectl."""
-    words = [
-        str(cluster.binaries.path("kubectl")),
-        "-n",
-        namespace,
-        "create",
-        "--dry-run=server",
-        "-o",
-        "json",
-        "-f",
-        "-",
-    ]
-    ended = subprocess.run(
-        words, input=json.dumps(pod), env=cluster.environment, capture_output=True, text=True, check=False, timeout=60
-    )
-    return (json.loads(ended.stdout) if ended.stdout else {"spec": {}}), ended.stderr
+    return created(cluster, pod, namespace)
 
 
 @pytest.mark.cluster

@@ -129,7 +129,7 @@ def test_contradictory_mid_pods_are_rejected(policy: Cluster, pod: Json, rejecti
 
 @pytest.mark.cluster
 def test_limit_ranges_and_quotas_count_native_amounts(policy: Cluster) -> None:
-    """Defaults of a LimitRange are translated, its `min` rejects, and quotas count native requests of 0 and native limits."""
+    """Defaults of a LimitRange are translated, its `min` rejects, and quotas count the native limits."""
     pod = expanded({"containers": [{}]})
     limits = {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "500m"}}
 

@@ -17,6 +17,8 @@ LABEL_PRIORITY: Final = "koordinator.sh/priority"
 """Pod label: a priority within the band (Koordinator's sub-priority)."""
 LABEL_EVICTION_PRIORITY: Final = "koordinator.sh/eviction-priority"
 """Label or annotation of a Mid pod: an integer, the lowest is evicted first; 0 without one."""
+LABEL_TIER: Final = "headroom.dev/tier"
+"""Namespace label: `mid` makes every new pod of the namespace a Mid pod."""
 LABEL_QOS: Final = "koordinator.sh/qosClass"
 """Pod label: the QoS class, case-sensitive."""
 

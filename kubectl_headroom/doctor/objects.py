@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from crds.mid_amounts import implausible_amounts
-from crds.priority import requests_mid
-from headroom.cluster.pod import is_terminal
+from crds.priority import priority_class_raw, requests_mid
+from headroom.cluster.pod import is_mirror_pod, is_terminal, pod_key
 from manager.api import PodInputs, age
 
 Json = Mapping[str, Any]
@@ -132,10 +132,12 @@ class MidPod:
     implausible_amounts: tuple[str, ...]  # amounts that are probably meant in another unit
 
     @classmethod
-    def of(cls, obj: Json) -> "MidPod | None":
-        """Reduce a pod; `None` for one that has ended, or requests no Mid resources."""
-        if is_terminal(obj) or not requests_mid(obj):
+    def of(cls, obj: Json) -> "MidPod | str | None":
+        """Reduce a pod; a pod of no band to its key, and `None` for one that has ended, or is of another band."""
+        if is_terminal(obj):
             return None
+        if not requests_mid(obj):
+            return None if priority_class_raw(obj) or is_mirror_pod(obj) else pod_key(obj)
         return cls(PodInputs.from_object(obj), tuple(implausible_amounts(obj)))
 
     @property

@@ -37,6 +37,7 @@ NODES: Final = Permission("list", "", "v1", "nodes")
 PODS: Final = Permission("list", "", "v1", "pods", namespaced=True)
 ALL_PODS: Final = Permission("list", "", "v1", "pods")  # of all namespaces
 NAMESPACES: Final = Permission("get", "", "v1", "namespaces")  # headroom's own
+ALL_NAMESPACES: Final = Permission("list", "", "v1", "namespaces")  # those with the label of Mid namespaces
 CONFIG_MAPS: Final = Permission("get", "", "v1", "configmaps", namespaced=True)
 """The colocation config, the last good one, and the scheduler's."""
 LEASES: Final = Permission("list", "coordination.k8s.io", "v1", "leases", namespaced=True)

@@ -4,6 +4,7 @@ kopf gets only the fields that its handler reads, so that no foreign request cos
 Its answer carries one text; ours is a whole status, so that `kubectl edit` opens again with each fault on a line.
 """
 
+import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,11 +32,17 @@ class NotAReviewError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class AdmissionRequest:
-    """The fields of a request that the webhook reads."""
+class Review:
+    """The identity of a request."""
 
     version: str  # apiVersion of the review
-    uid: str  # identity of the request, which the answer repeats
+    uid: str  # identity of the request, which the response repeats
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRequest(Review):
+    """The fields of a request about the config that the webhook reads."""
+
     operation: str  # CREATE, UPDATE, DELETE or CONNECT
     resource: str  # such as "v1/configmaps"
     namespace: str  # namespace of the object
@@ -50,8 +57,8 @@ class AdmissionRequest:
         return stored and (self.namespace, self.name) == (namespace, name)
 
 
-def read(body: bytes) -> AdmissionRequest:
-    """Decode the request of an API server.
+def decode(body: bytes) -> tuple[Review, Json]:
+    """Return the identity and the content of a request of an API server.
 
     Raises:
         NotAReviewError: it is no such request.
@@ -68,15 +75,19 @@ def read(body: bytes) -> AdmissionRequest:
     request = review.get("request")
     if not isinstance(request, dict) or not isinstance(request.get("uid"), str) or not request["uid"]:
         raise NotAReviewError("the AdmissionReview has no request with a uid")
+    return Review(str(version), request["uid"]), request
+
+
+def read(body: bytes) -> AdmissionRequest:
+    """Decode a request about the config. Raises as `decode`."""
+    review, request = decode(body)
     now, before = _mapping(request, "object"), _mapping(request, "oldObject")
-    resource = _mapping(request, "resource")
     metadata = _mapping(now or before, "metadata")
-    group = "/".join(str(resource[part]) for part in ("group", "version", "resource") if resource.get(part))
     return AdmissionRequest(
-        version=str(version),
-        uid=request["uid"],
+        version=review.version,
+        uid=review.uid,
         operation=str(request.get("operation", "")),
-        resource=group,
+        resource=resource(request),
         namespace=str(request.get("namespace") or metadata.get("namespace") or ""),
         name=str(request.get("name") or metadata.get("name") or ""),
         user=str(_mapping(request, "userInfo").get("username", "")),
@@ -84,6 +95,12 @@ def read(body: bytes) -> AdmissionRequest:
         before=_text(before),
         misspelt_keys=resembling(CONFIG_MAP_KEY, _mapping(now, "data")),
     )
+
+
+def resource(request: Mapping[str, Any]) -> str:
+    """Return the resource of a request, such as "v1/pods" or "apps/v1/deployments"."""
+    parts = _mapping(request, "resource")
+    return "/".join(str(parts[part]) for part in ("group", "version", "resource") if parts.get(part))
 
 
 def for_kopf(review: AdmissionRequest) -> Json:
@@ -137,8 +154,11 @@ def answer(review: AdmissionRequest, given: Mapping[str, Any]) -> Json:
     return _review(review, {"allowed": False, "status": status}, warnings)
 
 
-def allowed(review: AdmissionRequest, warnings: Iterable[str] = ()) -> Json:
-    return _review(review, {"allowed": True}, warnings)
+def allowed(review: Review, warnings: Iterable[str] = (), patch: Sequence[Json] = ()) -> Json:
+    """Return a review that admits the object, changed by a JSON patch if there is one."""
+    encoded = base64.b64encode(json.dumps(patch).encode()).decode()
+    changes = {"patchType": "JSONPatch", "patch": encoded} if patch else {}
+    return _review(review, {"allowed": True, **changes}, warnings)
 
 
 def unchecked(review: AdmissionRequest, why: str) -> Json:
@@ -149,7 +169,7 @@ def refused(review: Mapping[str, Any]) -> bool:
     return not review["response"]["allowed"]
 
 
-def _review(review: AdmissionRequest, response: Json, warnings: Iterable[str]) -> Json:
+def _review(review: Review, response: Json, warnings: Iterable[str]) -> Json:
     texts = [printable(str(warning)) for warning in warnings]
     cut = [_cut(warning, _LONGEST_WARNING) for warning in texts[:_MOST_WARNINGS]]
     if len(texts) > _MOST_WARNINGS:

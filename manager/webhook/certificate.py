@@ -137,6 +137,7 @@ class ServingCertificate:
         options = settings.webhook
         self._secret = f"/api/v1/namespaces/{settings.namespace}/secrets/{options.secret_name}"
         self._hook = f"/apis/{_REGISTRATION}/{_KIND.lower()}s/{options.configuration_name}"
+        self._pods_hook = f"/apis/{_REGISTRATION}/mutatingwebhookconfigurations/{options.pods_configuration_name}"
 
     def load(self, pair: Pair) -> None:
         """Serve a certificate. Raises OSError: as `Pair.context`."""
@@ -200,7 +201,9 @@ class ServingCertificate:
             return f"is not renewed while its owner, {_KIND} {own.configuration_name}, is missing"
         fresh = await asyncio.to_thread(issue, self._names, now) if pair is None or reason else pair
         served = [] if pair is None or pair == fresh else [pair.certificate]
-        extended = await self._trust(api, fresh, served, hook)
+        extended = await self._trust(api, fresh, served, self._hook, hook)
+        if (pods_hook := await optional(api.get(self._pods_hook))) is not None:
+            extended = await self._trust(api, fresh, served, self._pods_hook, pods_hook) or extended
         if fresh != pair:
             _LOG.info("The webhook's certificate (Secret %s) is renewed: %s", own.secret_name, reason)
             if extended:
@@ -225,7 +228,7 @@ class ServingCertificate:
         self._metrics.rotations.inc()
         self.load(pair)
 
-    async def _trust(self, api: ApiServer, pair: Pair, served: list[bytes], hook: Json) -> bool:
+    async def _trust(self, api: ApiServer, pair: Pair, served: list[bytes], path: str, hook: Json) -> bool:
         """Have the API servers trust a certificate and the former one; return whether one is served that they trust."""
         if "cert-manager.io/inject-ca-from" in (hook["metadata"].get("annotations") or {}):
             return False
@@ -238,7 +241,7 @@ class ServingCertificate:
                 changes.append({"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": wanted})
         if changes:
             test = {"op": "test", "path": "/metadata/resourceVersion", "value": hook["metadata"]["resourceVersion"]}
-            await api.patch(self._hook, [test, *changes], content_type=JSON_PATCH)
+            await api.patch(path, [test, *changes], content_type=JSON_PATCH)
         return trusted and bool(changes)
 
 

@@ -20,6 +20,13 @@ class WebhookMetrics:
             registry=registry,
         )
         """Reviews by result: allowed, refused, unchecked, malformed (no review, or more than can be read)."""
+        self.pods = Counter(
+            f"{PREFIX}_webhook_pods",
+            "New pods of Mid namespaces that API servers sent; all were admitted",
+            ["result"],
+            registry=registry,
+        )
+        """Pods by result: translated, unchanged, failed."""
         self.certificate_ends = Gauge(
             f"{PREFIX}_webhook_certificate_expiry_timestamp_seconds",
             "Until when the certificate that this replica serves is valid, 0 without one [unix s]",

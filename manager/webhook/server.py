@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from headroom.runtime import http
 from headroom.runtime.sanitize import printable
 from manager.http import ListenError
-from manager.webhook import admission
+from manager.webhook import admission, pods
 from manager.webhook.certificate import ServingCertificate
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
@@ -78,7 +78,7 @@ class WebhookServer:
             await self._stop()
 
     async def _start(self) -> None:
-        pages = {("POST", f"/{admission.HANDLER}"): self._serve}
+        pages = {("POST", f"/{admission.HANDLER}"): self._serve, ("POST", f"/{pods.PATH}"): self._serve_pod}
         failure_logged_at = False
         while True:
             try:
@@ -128,6 +128,16 @@ class WebhookServer:
                 return http.Reply.json(self._unchecked(review, "it takes too long"))
             self._metrics.reviews.labels("malformed").inc()
             return http.Reply.text("too many reviews at once\n", 503)
+
+    async def _serve_pod(self, request: http.Request) -> http.Reply:
+        """Translate a pod in less than a millisecond, so none waits for a turn."""
+        try:
+            result, review = pods.review(request.body)
+        except admission.NotAReviewError as error:
+            self._metrics.reviews.labels("malformed").inc()
+            return http.Reply.text(f"{error}\n", 400)
+        self._metrics.pods.labels(result).inc()
+        return http.Reply.json(review)
 
     async def _answer(self, review: admission.AdmissionRequest) -> dict[str, Any]:
         if not review.concerns(self._namespace, self._name):

@@ -43,6 +43,7 @@ OTHERS: Final[Json] = {
     "resources": {"limits": {"cpu": 7}},
     "certificates": "cert-manager",
     "issuer": {"name": "a"},
+    "admission": "policy",
     "mode": "weighted",
     "profile": {"inFlightSeconds": 7},
     "interval": "7s",

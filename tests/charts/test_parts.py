@@ -17,8 +17,8 @@ from tests.charts.rendered import CHART, NAMESPACE, Helm, Rendered, render, rule
 pytestmark = pytest.mark.helm
 
 OWNERS: Final = {"agent": "DaemonSet", "manager": "Deployment", "scheduler": "Deployment"}
-OF_WEBHOOK: Final = ("headroom-manager-webhook", "headroom-colocation-config")
-OF_MANAGER: Final = ("headroom-manager", "headroom-colocation-config", CONFIG_MAP_NAME)
+OF_WEBHOOK: Final = ("headroom-manager-webhook", "headroom-colocation-config", "headroom-mid-namespaces")
+OF_MANAGER: Final = ("headroom-manager", "headroom-colocation-config", "headroom-mid-namespaces", CONFIG_MAP_NAME)
 VERSION: Final = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 DIGEST: Final = f"sha256:{'0' * 64}"
 TURNED_OFF: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
@@ -29,6 +29,7 @@ TURNED_OFF: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
     "networkPolicy.enabled": lambda one: one["kind"] == "NetworkPolicy",
     "podDisruptionBudgets.enabled": lambda one: one["kind"] == "PodDisruptionBudget",
     "admissionPolicy.enabled": lambda one: one["kind"].startswith("ValidatingAdmissionPolicy"),
+    "midNamespaces.enabled": lambda one: one["metadata"]["name"] == "headroom-mid-namespaces",
     "flowSchema.enabled": lambda one: one["kind"] in {"FlowSchema", "PriorityLevelConfiguration"},
     "uninstall.hook.enabled": lambda one: one["metadata"]["name"] == "headroom-uninstall",
     "tests.enabled": lambda one: one["metadata"]["name"] == "headroom-doctor",

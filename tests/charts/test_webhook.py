@@ -11,6 +11,7 @@ from tests.charts.rendered import NAMESPACE, Helm, Rendered, render, rules
 pytestmark = pytest.mark.helm
 
 KINDS = ("ValidatingWebhookConfiguration", "Service", "Certificate", "Issuer")
+HOOKS = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
 SETTINGS = WebhookSettings()
 CERT_MANAGER = "manager.webhook.certificates=cert-manager"
 
@@ -27,7 +28,7 @@ def flags(chart: Rendered) -> dict[str, str]:
 
 def may(chart: Rendered) -> set[tuple[str, str, str, str]]:
     granted = rules(chart.one("ClusterRole", "headroom-manager")) | rules(chart.one("Role", "headroom-manager"))
-    return {pod for pod in granted if pod[1] in {"secrets", "validatingwebhookconfigurations"}}
+    return {pod for pod in granted if pod[1] in {"secrets", *HOOKS}}
 
 
 def test_only_our_config_is_reviewed(helm: Helm) -> None:
@@ -57,12 +58,16 @@ def test_call_arrives(helm: Helm) -> None:
 
 
 def test_rights_are_by_name(helm: Helm) -> None:
-    """The manager may write its own Secret and webhook configuration; with cert-manager it may read the Secret."""
+    """The manager may write its own Secret and webhook configurations; with cert-manager it may read the Secret."""
     secret, configuration = SETTINGS.secret_name, SETTINGS.configuration_name
     group = "admissionregistration.k8s.io"
     assert may(render(helm)) == {
         *(("", "secrets", verb, secret) for verb in ("get", "create", "patch", "delete")),
         *((group, "validatingwebhookconfigurations", verb, configuration) for verb in ("get", "patch")),
+        *(
+            (group, "mutatingwebhookconfigurations", verb, SETTINGS.pods_configuration_name)
+            for verb in ("get", "patch")
+        ),
     }
     assert may(render(helm, CERT_MANAGER)) == {("", "secrets", "get", secret)}
 

@@ -244,7 +244,7 @@ def rendered(cluster: Cluster, namespace: str, template: str) -> list[dict[str, 
     text = cluster.helm("template", "headroom", chart, "-n", namespace, "--show-only", shown, "--set", CHART_VALUES)
     objects: list[dict[str, Any]] = [entry for entry in yaml.safe_load_all(text) if entry]
     for item in objects:
-        if not item["kind"].startswith(("Cluster", "Validating")):
+        if not item["kind"].startswith(("Cluster", "Validating", "Mutating")):
             item["metadata"].setdefault("namespace", namespace)
     return objects
 

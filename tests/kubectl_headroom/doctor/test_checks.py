@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from crds.names import LABEL_TIER
 from headroom import kube
 from kubectl_headroom.doctor import permissions as may
 from tests.kubectl_headroom.doctor.world import (
@@ -266,6 +267,13 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
             "status podsMetric",
             [_used("small", "60m", "603Mi"), _used("fine", "40m", "9Mi")],
         ),
+    ],
+    "pods of a Mid namespace": [
+        add(may.ALL_NAMESPACES, {"metadata": {"name": "shop", "labels": {LABEL_TIER: "mid"}}}),
+        add(may.ALL_PODS, pod("older", {"cpu": "500m"}, priority=0)),
+        add(may.ALL_PODS, pod("keeps-its-band", {"cpu": "500m"}, priority=9000)),
+        add(may.ALL_PODS, pod("ended", {"cpu": "500m"}, phase="Succeeded")),
+        add(may.ALL_PODS, mid_pod("fine")),
     ],
     "scheduler of the same Lease": [_theirs("other", "--leader-elect-resource-name=headroom-scheduler")],
     "scheduler of the stock name": [_scheduler(_STOCK)],

@@ -24,6 +24,7 @@ DAY = 86400.0
 NAMES = ("headroom-manager-webhook.headroom-system.svc",)
 SECRET = "/api/v1/namespaces/headroom-system/secrets/headroom-manager-webhook-tls"  # noqa: S105 - a path
 HOOK = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/headroom-colocation-config"
+PODS_HOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/headroom-mid-namespaces"
 PAIR = issue(NAMES, NOW)
 FORBIDDEN = ApiError(403, "Forbidden", "secrets is forbidden")
 
@@ -146,6 +147,20 @@ def test_incomplete_secret_is_refused(data: Json | None) -> None:
     for content in (data, {**PAIR.data, "tls.key": issue(NAMES, NOW).data["tls.key"]}):
         with pytest.raises(UnusableError):
             read(content)
+
+
+async def test_both_webhooks_trust_the_certificate() -> None:
+    """The configuration of the pods' webhook trusts the certificate too, also when it is installed later."""
+    world = World()
+    await world.replica().step()
+    client = {"service": {"name": "headroom-manager-webhook", "namespace": "headroom-system"}}
+    metadata = {"name": "headroom-mid-namespaces", "uid": "pods", "resourceVersion": "1"}
+    world.api.put(PODS_HOOK, {"metadata": metadata, "webhooks": [{"name": "m", "clientConfig": client}]})
+    before = world.stored()
+    await world.replica().step()
+    assert world.stored() == before
+    bundle = world.api.objects[PODS_HOOK]["webhooks"][0]["clientConfig"]["caBundle"]
+    assert base64.b64decode(bundle) == world.trusted() == before.certificate
 
 
 async def test_first_certificate() -> None:

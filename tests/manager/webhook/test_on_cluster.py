@@ -22,7 +22,9 @@ import pytest
 from manager.settings import WebhookSettings
 from manager.webhook.certificate import LIFETIME_SECONDS, issue, read
 from manager.webhook.service import served_names
+from tests.crds.mid_cases import Case, cases, exact, shortened
 from tests.manager.stage import CONFIG_MAP, Manager, Stage, prepared, rendered
+from tests.support.mid_namespace import created, mid_namespace
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.api import ApiError
@@ -35,6 +37,7 @@ SETTINGS = WebhookSettings()
 HOOK = f"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{SETTINGS.configuration_name}"
 SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/{SETTINGS.secret_name}"
 CONFIG = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
+MID = "webhook-test-mid"
 GOOD = '{"enable": false}'
 BAD = '{"enabl": true, "degradeTimeMinutes": 0}'
 DAY = 86400.0
@@ -193,6 +196,35 @@ def test_without_manager_edits_pass(guarded: Guarded) -> None:
     eventually(lambda: bool(guarded.refusal(worse)), f"a bad edit is refused again: {second.log_text()}")
     guarded.api.merge(CONFIG, {"metadata": {"labels": {"touched": "yes"}}})
     assert guarded.refusal(GOOD, dry=False) == {}
+
+
+def test_pods_of_mid_namespaces_become_mid(guarded: Guarded) -> None:
+    """A manager translates each case as the function does; without a manager, pods pass unchanged."""
+    cluster = guarded.stage.cluster
+    (hook,) = rendered(cluster, NAMESPACE, "mid-namespaces.yaml")
+    client = hook["webhooks"][0]["clientConfig"]
+    client["url"] = f"https://127.0.0.1:{guarded.port}{client.pop('service')['path']}"
+    hook["webhooks"][0]["timeoutSeconds"] = 30  # on a busy machine nothing is to pass because it took too long
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(hook))
+    manager = guarded.manager()
+    probe = cases()[0]
+
+    def stored(case: Case) -> Any:  # noqa: ANN401 - JSON
+        return exact(shortened(created(cluster, case.as_sent(), MID)[0]))
+
+    try:
+        with mid_namespace(cluster, MID):
+            eventually(lambda: stored(probe) == exact(probe.becomes), lambda: f"pods become Mid: {manager.log_text()}")
+            for case in cases():
+                pod, warnings = created(cluster, case.as_sent(), MID)
+                assert exact(shortened(pod)) == exact(case.becomes), (case.name, warnings)
+                assert case.warning in warnings
+            page = manager.page("/metrics")[1]
+            assert 'headroom_manager_webhook_pods_total{result="translated"}' in page
+            manager.stop(signal.SIGKILL)
+            assert stored(probe) == exact(probe.pod)
+    finally:
+        cluster.kubectl("delete", "-f", "-", stdin=json.dumps(hook))
 
 
 @pytest.mark.long

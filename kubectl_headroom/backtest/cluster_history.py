@@ -38,9 +38,9 @@ class ClusterHistory:
             values = self._trace.usage[lifetime.start : lifetime.end, lifetime.series]
             there = ~np.isnan(values)
             if there.any():
-                known = slice(lifetime.start + 1, lifetime.end + 1)
-                highest[known] = np.fmax(highest[known], values)
-                observed[known] += there
+                steps = slice(lifetime.start + 1, lifetime.end + 1)
+                highest[steps] = np.fmax(highest[steps], values)
+                observed[steps] += there
                 first = lifetime.start + 1 + int(there.argmax())
                 first_steps[lifetime.machine] = min(first, first_steps.get(lifetime.machine, first))
         if len(first_steps) < rule.nodes:

@@ -103,21 +103,21 @@ class Machine:
                 yield Segment(first, after, self._view(warm, first, after), cold)
 
     def cold(self, segment: Segment, rule: WorkloadHistoryRule | None) -> FloatArray:
-        """What the cold pods of a segment count with, shape (N,): limits, or what their workloads need.
+        """The sum for the cold pods of a segment, shape (N,): each counts at its limit or at its workload's history.
 
-        A workload that needs less than a pod of it has used counts at the latter. [cores or bytes]
+        It counts at least at its own highest average. [cores or bytes]
         """
         limits, steps = self._pod_limits[segment.cold], segment.end - segment.start
         if self.history is None or rule is None or not segment.cold.size:
             return np.full(steps, limits.sum())
         workloads = [self.lifetimes[place].workload for place in segment.cold.tolist()]
-        known = np.stack(
+        highest = np.stack(
             [self.history.highest(workload, rule, segment.start, segment.end) for workload in workloads], axis=-1
         )
-        own = self.columns.values(
+        used = self.columns.values(
             "ever", lambda pod, _row: pod.highest_ever(), segment.cold, segment.start, segment.end
         )
-        counted: FloatArray = np.minimum(np.maximum(rule.margin * known, own), limits).sum(axis=-1)
+        counted: FloatArray = np.minimum(np.maximum(rule.margin * highest, used), limits).sum(axis=-1)
         return counted
 
     def _view(self, warm: IntArray, start: int, end: int) -> SegmentView:

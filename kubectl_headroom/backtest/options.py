@@ -202,8 +202,8 @@ _GROUPS: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
         "--workload-history": {
             "choices": ("cluster", "node", "none"),
             "default": "node",
-            "help": "what a series knows of its workload: that of its machine, as in the agent; cluster: while it is "
-            "cold, also that of all machines (default: node)",
+            "help": "the history that a series has of its workload: that of its machine; cluster: while it is cold, "
+            "also that of all machines (default: node)",
         },
     },
     "evaluation": {

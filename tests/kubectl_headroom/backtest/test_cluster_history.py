@@ -23,7 +23,7 @@ def test_history_is_the_maximum_over_machines() -> None:
 
 
 def test_evidence_is_from_several_machines() -> None:
-    """One machine makes no workload known, however long; the second one does with its first value."""
+    """A workload is unknown while it was on a single machine, however long."""
     assert highest(PodLifetime(0, 0, 0, 10, "w")) == [np.inf] * 10
     assert highest(PodLifetime(0, 0, 0, 8, "w"), PodLifetime(0, 1, 8, 10, "w")) == [np.inf] * 9 + [5.0]
 

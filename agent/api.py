@@ -5,7 +5,7 @@ from agent.numerics.history import MINIMUM_EFFECTIVE_SAMPLES, ResourceHistory, c
 from agent.numerics.peaks import SLOT_SECONDS
 from agent.pods import PodRef
 from agent.prediction.policy import PATH as POLICY_PATH
-from agent.prediction.policy import ResourceModel, resolve
+from agent.prediction.policy import ResourceModel, WorkloadHistoryRule, resolve
 from agent.predictors import ENTRY_POINT_GROUP, PREDICTORS, PolicyError
 from agent.predictors.base import DAY_SECONDS, MODEL_FAILURES, WEEK_DAYS, is_sparse, whole_percentiles
 from agent.series_index import SeriesIndex, SeriesIndexLimits
@@ -28,6 +28,7 @@ __all__ = [
     "ResourceModel",
     "SeriesIndex",
     "SeriesIndexLimits",
+    "WorkloadHistoryRule",
     "cpu_history",
     "is_sparse",
     "memory_history",

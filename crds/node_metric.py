@@ -74,6 +74,8 @@ class NodeMetricSpec(Part):
     """Measuring and reporting."""
     predict_policy: PredictPolicy | None = None
     """Predicting."""
+    workload_history: Mapping[str, Mapping[str, QuantityText]] | None = None
+    """Id of a workload with cold pods here (`crds.workload_history`) -> its highest usage per pod on any node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,10 @@ class PredictedPods(Part):
     """Pods counted at their request."""
     cold_names: tuple[str, ...] | None = None
     """Some of the cold ones, "namespace/name"; at most 10."""
+    by_history: int | None = None
+    """Cold pods counted at the usage of their workload on other nodes; absent where there is none."""
+    by_history_workloads: tuple[str, ...] | None = None
+    """Some of these workloads, "namespace/Kind/name"; at most 10."""
     held_back_names: tuple[str, ...] | None = None
     """Some of those that memory.high or swap keeps below their need of memory; at most 10."""
 
@@ -306,6 +312,8 @@ class NodeMetricStatus(Part):
     """Predicted peak of Prod plus system, margin included: do not add either again."""
     prediction: Prediction | None = None
     """The prediction in full."""
+    workloads: tuple[str, ...] | None = None
+    """The usage of each workload with pods here, or with pods in the last 7 days (`crds.workload_history`)."""
     conditions: tuple[Condition, ...] | None = None
     """`Collecting`, `PredictionReady` of the agent, `MidPublished`, `MidDeficit`, `MidPodsLimited` of the manager."""
     shadow: ShadowAccount | None = None

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from crds.codec import Part, below
 from crds.models import DEEPEST
-from crds.ranges import Allowed, Range
+from crds.ranges import Allowed, Flag, Range
 
 Resource = Literal["cpu", "memory"]
 
@@ -54,6 +54,14 @@ class PredictPolicy(Part):
     """Share of the warm Prod pods' requests that may be reclaimed. [percent]"""
     safety_margin_percent: int | None = None
     """Added to the measured usage; absent is 0 for coincidence and diversity, 10 for any other model. [percent]"""
+    use_workload_history: bool | None = None
+    """A cold pod of a known workload counts at the usage of that workload instead of its request."""
+    workload_history_margin_percent: int | None = None
+    """Added to the workload's highest usage per pod. [percent]"""
+    workload_history_pod_days: int | None = None
+    """A workload is known after its pods were observed for this long, added up. [days]"""
+    workload_history_nodes: int | None = None
+    """A workload is known after its pods were observed on this many nodes."""
     model: str | None = None
     """Name of the model."""
     parameters: Mapping[str, Any] | None = None
@@ -72,6 +80,10 @@ DEFAULTS: Final = PredictPolicy(
     force_update_interval_seconds=600,
     cold_start_period_seconds=86400,
     reclaim_ratio_percent=100,
+    use_workload_history=True,
+    workload_history_margin_percent=0,
+    workload_history_pod_days=3,
+    workload_history_nodes=2,
     model="coincidence",
 )
 """The policy where nothing is configured. Its safety margin is `usual_margin`; its parameters are the model's own."""
@@ -86,8 +98,12 @@ RANGES: Final[Mapping[str, Allowed]] = {
     "coldStartPeriodSeconds": Range(0, 2592000),
     "reclaimRatioPercent": Range(0, 100),
     "safetyMarginPercent": Range(0, 100),
+    "useWorkloadHistory": Flag(),
+    "workloadHistoryMarginPercent": Range(0, 400),
+    "workloadHistoryPodDays": Range(1, 100),
+    "workloadHistoryNodes": Range(2, 100),
 }
-"""Allowed values by JSON name; `cpu` and `memory` parts share the last."""
+"""Allowed values by JSON name; `cpu` and `memory` parts share `safetyMarginPercent`."""
 
 LONGEST_NAME: Final = 63
 """A model's name has at most so many characters, and at least one."""

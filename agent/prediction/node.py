@@ -3,7 +3,7 @@
 Per resource, with m = 1 + safety margin on measured usage (models apply it themselves):
 
     Peak[c]     = m * model(warm pods of c) + sum over its cold pods of max(request, else limit; highest seen),
-                  at most the node's capacity
+                  at most the node's capacity; of a known workload max(min(request, history), highest seen)
     sysExtra    = max(0, Peak[sys] - max(capacity - allocatable, annotation reservation))
     slack       = max(0, allocatable - requests of the Prod pods)
     Reclaimable = max(0, min(ratio * requests of warm Prod pods + requests of cold Prod pods
@@ -15,6 +15,7 @@ The margin is in Peak[sys] once. Amounts are milli-cores and bytes; a peak is ro
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -33,6 +34,7 @@ from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.series_index import CLASS_NAMES, FIXED
 from agent.trainer.trainer import Trainer
 from crds.predict_policy import PredictPolicy
+from crds.workload_history import workload_id
 
 PROD: Final = "prod"  # the class that Headroom reclaims from
 UNITS: Final[Mapping[str, int]] = {CPU: 1000, MEMORY: 1}
@@ -48,6 +50,8 @@ class NodeResources:
     """The allocatable of pods: annotation raw-allocatable, else status.allocatable. [milli-cores, bytes]"""
     capacity: Resources = field(default_factory=dict)
     reservation: Resources = field(default_factory=dict)  # of the reservation annotation. [milli-cores, bytes]
+    workloads: Mapping[str, Resources] = field(default_factory=dict)
+    """The highest usage per pod of workloads on any node, by `workload_id`. [milli-cores, bytes]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ class NodePrediction:
     risks: Mapping[str, StatedRisk] = field(default_factory=dict)  # the risk that the policy states, by resource
     accuracy: Mapping[str, ViolationRate] = field(default_factory=dict)  # how often usage exceeded earlier predictions
     held_back: tuple[str, ...] = ()  # pods that memory.high or swap holds back, "namespace/name", sorted
+    by_history: Mapping[str, int] = field(default_factory=dict)
+    """Cold pods that count at the usage of their workload on other nodes, by workload."""
 
 
 def predict(
@@ -131,7 +137,13 @@ def predict(
         window_days=chosen.window_days,
         risks={metric: model.risk for metric, model in chosen.models.items()},
         held_back=tuple(sorted(pod.title for pod in here if pod.uid in held_back)),
+        by_history=_by_history(here, np.logical_or.reduce([part.by_history for part in result.values()])),
     )
+
+
+def _by_history(pods: Sequence[PodRef], counted: BoolArray) -> dict[str, int]:
+    """Return how many pods of each workload count at its usage on other nodes."""
+    return dict(Counter(pod.workload for pod, is_it in zip(pods, counted, strict=True) if is_it and pod.workload))
 
 
 def listed_once(pods: Sequence[PodRef]) -> list[PodRef]:
@@ -221,10 +233,14 @@ class _Resource:
         pinned = np.array([pod.uid in marked for pod in pods], dtype=np.bool_)
         limited = pinned & (metric == MEMORY)
         highest = np.where(limited, self._model.margin, 1.0) * highest
-        self._floors = np.maximum(np.where(self._requests > 0.0, self._requests, limits), highest)
+        requested = np.where(self._requests > 0.0, self._requests, limits)
+        self._floors = np.maximum(requested, highest)
+        reduced = np.maximum(self._of_workloads(node, pods, pinned), highest)
         self._terminating = np.array([pod.terminating for pod in pods], dtype=np.bool_)
         self.observed: BoolArray = (self._rows >= 0) & history.warm(self._rows, policy.cold_start_seconds)
         self.warm: BoolArray = self.observed & ~limited
+        self.by_history: BoolArray = ~self.observed & (reduced < self._floors)
+        self._floors = np.minimum(self._floors, reduced)
         self._reclaimed = self.observed & (limited | ~pinned)  # the others count at their request
         self.means = self._means()
         self.peaks = self._peaks(node.capacity[metric] / self.unit, present) if metric in node.capacity else {}
@@ -237,6 +253,23 @@ class _Resource:
             peak = self.peaks[PROD] + self.peaks[SYS] if estimate is None else max(estimate.peak, self.peaks[PROD])
             capacity = node.capacity[metric]
             self.prod_peak = min(_up(peak * self.unit), capacity) if peak < math.inf else capacity
+
+    def _of_workloads(self, node: NodeResources, pods: Sequence[PodRef], pinned: BoolArray) -> FloatArray:
+        """Return the usage of each pod's workload on other nodes, margin included; infinite where it does not count.
+
+        At most `ratio` of a pod's request becomes reclaimable. An amount that is 0 or less, or above the
+        capacity, does not count.
+        """
+        rule, metric = self._policy.workload_history, self.history.resource
+        if rule is None or not node.workloads:
+            return np.full(len(pods), np.inf)
+        amounts = [node.workloads.get(workload_id(pod.workload or ""), {}).get(metric, 0) for pod in pods]
+        most = node.capacity.get(metric, 0)
+        used = (
+            np.array([amount if 0 < amount <= most else math.inf for amount in amounts], dtype=np.float64) / self.unit
+        )
+        least = (1.0 - self._policy.reclaim_ratio) * self._requests
+        return np.where(pinned, np.inf, np.maximum(rule.margin * used, least))
 
     def _members(self, name: str) -> BoolArray:
         """Return which pods belong to a class; all of them belong to the node, none to the system."""

@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from agent.prediction.stated_risk import StatedRisk, risk_of
 from agent.predictors import PolicyError, build, window_days
-from agent.predictors.base import Model
+from agent.predictors.base import DAY_SECONDS, Model
 from agent.samples import CPU, MEMORY
 from crds.codec import to_json
 from crds.predict_policy import DEFAULTS, RANGES, PredictPolicy, Resource, effective, faults, with_defaults
@@ -36,6 +36,15 @@ class ResourceModel:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadHistoryRule:
+    """The factor and the evidence with which a cold pod counts by the history of its workload."""
+
+    margin: float  # factor for the workload's highest usage; 1.1 for 10 percent
+    pod_seconds: float  # observed time of its pods, added up, from which on a workload is known. [s]
+    nodes: int  # nodes with pods of it from which on a workload is known
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """A policy that can be followed, nothing left open."""
 
@@ -44,6 +53,16 @@ class Policy:
     cold_start_seconds: float  # A pod with less evidence counts at its request. [s]
     reclaim_ratio: float  # share of the warm Prod pods' requests that is reclaimable, 0..1
     problem: str = ""  # why the requested policy is not the one in force; empty when it is
+
+    @property
+    def workload_history(self) -> WorkloadHistoryRule | None:
+        """The rule for cold pods of known workloads; None for a policy without it."""
+        policy = self.policy
+        if not policy.use_workload_history:
+            return None
+        margin = (100 + (policy.workload_history_margin_percent or 0)) / 100
+        days, nodes = policy.workload_history_pod_days or 0, policy.workload_history_nodes or 0
+        return WorkloadHistoryRule(margin, days * DAY_SECONDS, nodes)
 
     @property
     def window_days(self) -> float:

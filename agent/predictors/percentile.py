@@ -60,7 +60,9 @@ def by_pods(pods: ProdPods, margin: float, allocatable: float | None) -> Percent
     measured = ~np.isnan(peaks)
     used = float(peaks[measured].sum())
     unused = float(np.maximum(pods.requests[evaluated][measured] - peaks[measured], 0.0).sum())
-    free = None if allocatable is None else min(max(allocatable - used, 0.0), unused)
+    spare = np.where(pods.cold & ~pods.terminating, np.maximum(pods.requests - pods.counted, 0.0), 0.0)
+    used_cold = float(pods.counted[spare > 0.0].sum())  # of known workloads; koordlet knows none
+    free = None if allocatable is None else min(max(allocatable - used - used_cold, 0.0), unused + float(spare.sum()))
     return PercentileEstimate(free, used + float(pods.counted[pods.cold | pods.refused].sum()))
 
 

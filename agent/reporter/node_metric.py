@@ -103,6 +103,8 @@ def fast_status(
                 warm=prediction.warm,
                 cold=len(prediction.cold),
                 cold_names=prediction.cold[:MOST_COLD_NAMES],
+                by_history=sum(prediction.by_history.values()) or None,
+                by_history_workloads=tuple(sorted(prediction.by_history))[:MOST_COLD_NAMES] or None,
                 held_back_names=prediction.held_back[:MOST_COLD_NAMES] or None,
             ),
             reclaimable=_bounds({name: terms for name, terms in prediction.terms.items() if not terms.by_model}),

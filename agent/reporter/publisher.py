@@ -36,7 +36,7 @@ _FIRST_BACKOFF_SECONDS: Final = 1.0
 
 FAST_KEYS: Final = frozenset({"prediction", "prodReclaimableMetric", "prodPeakMetric"})
 """The fields of a fast report; `conditions` too, when they changed."""
-FULL_KEYS: Final = FAST_KEYS | {"updateTime", "nodeMetric", "podsMetric", "conditions"}
+FULL_KEYS: Final = FAST_KEYS | {"updateTime", "nodeMetric", "podsMetric", "workloads", "conditions"}
 """The fields of a full report; all others in the status belong to other writers."""
 _COMPONENT: Final = "headroom-agent"
 _TRIES: Final = 3

@@ -17,6 +17,7 @@ from agent.reporter.node_metric import build_status, fast_status
 from agent.reporter.pressure import extensions, held_back, measure_pressure
 from agent.reporter.spec import SpecInForce
 from agent.reporter.usage import Usages, measure, present
+from agent.reporter.workloads import workload_lines
 from agent.sources.pod import PodSource
 from agent.tsdb.tsdb import Tsdb
 from crds.codec import to_json
@@ -105,7 +106,8 @@ class ReportBuilder:
         used = present(now, self._pipeline.store, self._class_of, PRESENT_SECONDS)
         exclusive = self._exclusive.pods
         limited = held_back(now, self._pipeline.store)
-        result = predict(now, training.trainer, pods, self._node.resources, policy, used, exclusive, limited)
+        node = replace(self._node.resources, workloads=spec.workloads)
+        result = predict(now, training.trainer, pods, node, policy, used, exclusive, limited)
         if training.accuracy.observe(training.trainer, pods, result):
             show_accuracy(self._metrics, training.accuracy)
         return replace(result, accuracy=training.accuracy.violation_rates())
@@ -132,6 +134,8 @@ class ReportBuilder:
             extensions=extensions(pressure),
             exclusive=self._exclusive.cpus,
         )
+        workloads = workload_lines(self._pipeline.training.trainer, pods, prediction.cold)
+        status = replace(status, workloads=workloads or None)
         show_report(self._metrics, usages, prediction, self._node.resources)
         show_pressure(self._metrics, pressure)
         show_training(self._metrics, self._pipeline.training.trainer)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from agent.pods import Resources
+from agent.samples import CPU, MEMORY
 from crds.codec import CodecError, from_json, to_json
 from crds.duration import DurationError, canonical, parse_duration
 from crds.node_metric import (
@@ -17,6 +19,7 @@ from crds.node_metric import (
     NodeMetricSpec,
 )
 from crds.predict_policy import PredictPolicy, with_defaults
+from crds.quantity import milli_value, value
 from crds.ranges import Range, problems
 
 SHORTEST_REPORT_SECONDS: Final = 30  # A shorter report interval is taken as this. [s]
@@ -27,6 +30,12 @@ _AT_MOST: Final = {
     "aggregateDurationSeconds": Range(float("-inf"), LONGEST_AGGREGATE_SECONDS),
     "reportIntervalSeconds": Range(float("-inf"), _LONGEST_SECONDS),
 }
+_PARTS: Final = {
+    "metricCollectPolicy": "metric_collect_policy",
+    "predictPolicy": "predict_policy",
+    "workloadHistory": "workload_history",
+}
+_AMOUNTS: Final = {CPU: milli_value, MEMORY: value}
 _DEFAULT_WINDOW_SECONDS: Final = 300
 _DEFAULT_REPORT_SECONDS: Final = 60
 _DEFAULT_DURATIONS: Final = ("5m0s", "10m0s", "30m0s")
@@ -62,6 +71,14 @@ class SpecInForce:
         return _collect(self.spec).node_memory_collect_policy or WITHOUT_PAGE_CACHE
 
     @property
+    def workloads(self) -> Mapping[str, Resources]:
+        """The usage of workloads on other nodes, by id. [milli-cores, bytes]"""
+        return {
+            key: {name: amount(one[name]) for name, amount in _AMOUNTS.items() if name in one}
+            for key, one in (self.spec.workload_history or {}).items()
+        }
+
+    @property
     def predict_policy(self) -> PredictPolicy:
         return with_defaults(self.spec.predict_policy)
 
@@ -92,7 +109,7 @@ def read(spec: Mapping[str, Any] | None, last: SpecInForce) -> SpecInForce:
     """
     result = []
     parts: dict[str, Any] = {}
-    for name, field in (("metricCollectPolicy", "metric_collect_policy"), ("predictPolicy", "predict_policy")):
+    for name, field in _PARTS.items():
         parsed = NodeMetricSpec()
         try:
             parsed = from_json(NodeMetricSpec, _part(spec, name))

@@ -15,7 +15,7 @@ from agent.numerics.packing import CheckpointError, pack, unpack
 from agent.numerics.peaks import SLOT_SECONDS, SLOTS, SLOTS_PER_DAY
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY
-from agent.series_index import CLASS_ENTITIES, FIXED, SeriesIndex, SeriesIndexLimits
+from agent.series_index import CLASS_ENTITIES, FIXED, SeriesEntry, SeriesIndex, SeriesIndexLimits
 from agent.trainer.window_blocks import WindowBlocks
 from agent.tsdb.series import EMPTY, Series
 from crds.codec import from_json, to_json
@@ -84,6 +84,21 @@ class Trainer:
         for entry in self._index.entries.values():
             result.setdefault(entry.kind, []).append(entry.row)
         return {kind: np.array(rows, dtype=np.intp) for kind, rows in result.items()}
+
+    def rows_by_workload(self) -> dict[str, IntArray]:
+        """Rows of the pods of each workload and of its ended pods: workloads with pods, then the latest ended ones."""
+        result: dict[str, list[SeriesEntry]] = {}
+        for entry in self._index.entries.values():
+            if entry.workload is not None:
+                result.setdefault(entry.workload, []).append(entry)
+
+        def order(workload: str) -> tuple[float, str]:
+            return -max(math.inf if entry.present else entry.ended_at or 0.0 for entry in result[workload]), workload
+
+        return {
+            workload: np.array([entry.row for entry in result[workload]], dtype=np.intp)
+            for workload in sorted(result, key=order)
+        }
 
     def update_pods(self, now: float, pods: Sequence[PodRef]) -> None:
         """Take in which pods are on this node now [seconds since 1970].

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from agent.api import MODEL_FAILURES, FloatArray, ResourceModel
+from agent.api import MODEL_FAILURES, FloatArray, ResourceModel, WorkloadHistoryRule
 from kubectl_headroom.backtest.view import SegmentView
 
 _SAME: Final = 1e-9
@@ -22,6 +22,7 @@ class BatchPredictor:
 
     name: str
     model: ResourceModel
+    rule: WorkloadHistoryRule | None = None  # for cold pods of known workloads
     _tries: int = field(default=0, repr=False)
     _one_by_one: bool = field(default=False, repr=False)
 

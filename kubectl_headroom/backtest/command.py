@@ -54,7 +54,8 @@ def _refuse(options: argparse.Namespace, kind: str) -> None:
             raise CommandError(f"--plot: {error}.", USAGE) from error
     if kind != _PROMETHEUS and (set_ := [name for name in given.OF_PROMETHEUS if getattr(options, name)]):
         raise CommandError(f"--{set_[0].replace('_', '-')} is for --{_PROMETHEUS}.", USAGE)
-    for flag, value in (("--slots", options.slots), ("--come-back", options.come_back)):
+    of_churn = {"--slots": options.slots, "--come-back": options.come_back, "--come-back-on": options.come_back_on}
+    for flag, value in of_churn.items():
         if value is not None and options.churn_mean_life is None:
             raise CommandError(f"{flag} describes how series come and go: give --churn-mean-life, too.", USAGE)
 
@@ -166,14 +167,15 @@ def _plan(options: argparse.Namespace, machines: int | None) -> Plan:
     churn = None
     if options.churn_mean_life is not None:
         slots = options.slots or given.SLOTS
-        churn = Churn(float(options.churn_mean_life), slots, comes_back_percent=options.come_back or 0.0)
+        back = options.come_back or 0.0
+        churn = Churn(float(options.churn_mean_life), slots, back, comes_back_on_any=options.come_back_on == given.ANY)
     return Plan(
         machines=machines,
         seeds=() if machines is None else tuple(dict.fromkeys(options.seed or given.SEEDS)),
         horizons_seconds=_horizons(options),
         warm_up_seconds=options.warm_up,
         churn=churn,
-        workload_history=not options.no_workload_history,
+        workload_history=options.workload_history,
     )
 
 

@@ -2,6 +2,8 @@
 
     Peak = min(margin * model(warm pods) + limits of the cold pods, limits of all pods)
 
+where a cold pod of a workload that the cluster knows counts at min(limit, history * (1 + margin)).
+
 A pod is cold until it was observed for the policy's cold period, as in the agent; a machine is a node without system
 usage. Machines are evaluated a group at a time, so that memory does not grow with the number of machines: a group holds
 a few times `GROUP_VALUES` numbers.
@@ -17,7 +19,7 @@ from agent.api import SLOT_SECONDS, FloatArray, resolve
 from crds.duration import format_span
 from crds.predict_policy import PredictPolicy
 from kubectl_headroom.backtest.batch_prediction import BatchPredictor, ModelError
-from kubectl_headroom.backtest.group import GROUP_VALUES, Machine, machines
+from kubectl_headroom.backtest.group import GROUP_VALUES, Machine, WorkloadHistory, machines
 from kubectl_headroom.backtest.placement import Churn, Placement, check_churn, churned, packed, real
 from kubectl_headroom.backtest.score import MachineScore, Result, result, score
 from kubectl_headroom.backtest.trace import Trace, TraceError
@@ -47,8 +49,8 @@ class Plan:
     horizons_seconds: tuple[int, ...] = (86_400,)  # how long a prediction has to hold [s]
     warm_up_seconds: float = 86_400.0  # steps before this are not counted [s]
     churn: Churn | None = None  # let pods come and go; None for series that stay where they are
-    workload_history: bool = True
-    """True if a new pod goes on with the history of its workload on its machine, as in the agent."""
+    workload_history: WorkloadHistory = "node"
+    """Where the workload's history that a new pod knows comes from; the agent's is that of its machine."""
 
 
 def run(
@@ -68,7 +70,11 @@ def run(
         )
     horizons = {seconds: max(int(np.ceil(seconds / trace.step_seconds)), 1) for seconds in plan.horizons_seconds}
     start = _first_counted(trace, plan, horizons)
-    predictors = [BatchPredictor(choice.name, resolve(choice.policy).models[trace.resource]) for choice in choices]
+    policies = [resolve(choice.policy) for choice in choices]
+    predictors = [
+        BatchPredictor(choice.name, policy.models[trace.resource], policy.workload_history)
+        for choice, policy in zip(choices, policies, strict=True)
+    ]
     names = (ORACLE, *(choice.name for choice in choices))
     only = (None, *(choice.horizon_seconds for choice in choices))
     placements = _placements(trace, plan)
@@ -130,7 +136,7 @@ def predictions(machine: Machine, predictors: Sequence[BatchPredictor], start: i
             for predictor, peaks in zip(predictors, predictions, strict=True):
                 if predictor.model.cold_start_seconds == period:
                     warm = 0.0 if segment.view is None else predictor.peaks(segment.view)
-                    peaks[part] = warm + segment.cold
+                    peaks[part] = warm + machine.cold(segment, predictor.rule)
             segment.forget()
     return predictions
 

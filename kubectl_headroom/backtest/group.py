@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
-from agent.api import MINIMUM_EFFECTIVE_SAMPLES, FloatArray, IntArray
+from agent.api import MINIMUM_EFFECTIVE_SAMPLES, FloatArray, IntArray, WorkloadHistoryRule
+from kubectl_headroom.backtest.cluster_history import ClusterHistory
 from kubectl_headroom.backtest.history import PodColumns, PodHistory
 from kubectl_headroom.backtest.history_inheritance import sources
 from kubectl_headroom.backtest.placement import Placement
@@ -15,6 +16,8 @@ from kubectl_headroom.backtest.rolling_window import ahead_max
 from kubectl_headroom.backtest.trace import PodLifetime, Trace
 from kubectl_headroom.backtest.view import SegmentView
 
+WorkloadHistory = Literal["cluster", "node", "none"]
+"""The machines with the history of its workload that a new pod knows: all of them, its own, or none."""
 GROUP_VALUES: Final = 2**23  # as many averages, of pods and machines, are held together
 _SEGMENT_VALUES: Final = 2**20
 _ROW_VALUES: Final = 256  # the histogram of a pod takes as much, however short its lifetime
@@ -28,7 +31,7 @@ class Segment:
     start: int
     end: int
     view: SegmentView | None  # the warm pods; None when there is none
-    cold: float  # sum of the limits of the others [cores or bytes]
+    cold: IntArray  # the places of the other pods
 
     def forget(self) -> None:
         """Free the results of pods that end with it."""
@@ -48,6 +51,7 @@ class Machine:
     columns: PodColumns
     series: int  # the row of all of them together
     statistics: StatisticsReplay
+    history: ClusterHistory | None  # the workloads on all machines; None if new pods know nothing of them
 
     @property
     def _times(self) -> tuple[IntArray, IntArray]:
@@ -84,12 +88,12 @@ class Machine:
 
     def segments(self, cold_seconds: float, start: int, end: int) -> Iterator[Segment]:
         """The time from a step to before another, cut where pods come, go or get warm: observed for cold_seconds."""
-        (starts, ends), limits = self._times, self._pod_limits
+        starts, ends = self._times
         warm_from = np.array([self._warm_from(pod, cold_seconds) for pod in self.pods], dtype=np.intp)
         for low, high in _between(np.concatenate([starts, ends, warm_from]), start, end):
             here = (starts <= low) & (low < ends)
             warm = np.flatnonzero(here & (warm_from <= low))
-            cold = float(limits[here & (warm_from > low)].sum())
+            cold = np.flatnonzero(here & (warm_from > low))
             if not warm.size:
                 yield Segment(low, high, None, cold)
                 continue
@@ -97,6 +101,24 @@ class Machine:
             for first in range(low, high, length):
                 after = min(first + length, high)
                 yield Segment(first, after, self._view(warm, first, after), cold)
+
+    def cold(self, segment: Segment, rule: WorkloadHistoryRule | None) -> FloatArray:
+        """The sum for the cold pods of a segment, shape (N,): each counts at its limit or at its workload's history.
+
+        It counts at least at its own highest average. [cores or bytes]
+        """
+        limits, steps = self._pod_limits[segment.cold], segment.end - segment.start
+        if self.history is None or rule is None or not segment.cold.size:
+            return np.full(steps, limits.sum())
+        workloads = [self.lifetimes[place].workload for place in segment.cold.tolist()]
+        highest = np.stack(
+            [self.history.highest(workload, rule, segment.start, segment.end) for workload in workloads], axis=-1
+        )
+        used = self.columns.values(
+            "ever", lambda pod, _row: pod.highest_ever(), segment.cold, segment.start, segment.end
+        )
+        counted: FloatArray = np.minimum(np.maximum(rule.margin * highest, used), limits).sum(axis=-1)
+        return counted
 
     def _view(self, warm: IntArray, start: int, end: int) -> SegmentView:
         places = warm.tolist()
@@ -124,7 +146,7 @@ def machines(
     trace: Trace,
     placements: Sequence[Placement],
     *,
-    workload_history: bool,
+    workload_history: WorkloadHistory,
     learning: Callable[[float], None] = lambda _share: None,
 ) -> Iterator[Machine]:
     """The machines of the placements, one after the other.
@@ -132,19 +154,21 @@ def machines(
     Args:
         trace: of their pods.
         placements: where those are.
-        workload_history: whether a new pod inherits the history of its workload.
+        workload_history: where the workload's history that a new pod knows comes from.
         learning: called now and then, while moments or histograms are learned, with the share that is done, 0..1.
     """
-    group = _Group(trace, learning, workload_history=workload_history)
+    inherits = workload_history != "none"
+    group = _Group(trace, learning, workload_history=inherits)
     for placement in placements:
+        history = ClusterHistory(trace, placement) if workload_history == "cluster" else None
         by_machine: list[list[PodLifetime]] = [[] for _ in placement.machines]
         for lifetime in placement.lifetimes:
             by_machine[lifetime.machine].append(lifetime)
         for name, lifetimes in zip(placement.machines, by_machine, strict=True):
             if group.values >= GROUP_VALUES:
                 yield from group.machines()
-                group = _Group(trace, learning, workload_history=workload_history)
-            group.add(name, lifetimes)
+                group = _Group(trace, learning, workload_history=inherits)
+            group.add(name, lifetimes, history)
     yield from group.machines()
 
 
@@ -156,9 +180,11 @@ class _Group:
         self._trace, self._learning, self._workload_history = trace, learning, workload_history
         self._rows: list[Row] = []
         self._known: dict[PodLifetime, int] = {}
-        self._machines: list[tuple[str, list[PodLifetime], list[int], list[int | None], int]] = []
+        self._machines: list[
+            tuple[str, list[PodLifetime], list[int], list[int | None], int, ClusterHistory | None]
+        ] = []
 
-    def add(self, name: str, lifetimes: list[PodLifetime]) -> None:
+    def add(self, name: str, lifetimes: list[PodLifetime], history: ClusterHistory | None) -> None:
         """Add a machine."""
         usages = [self._usage(lifetime) for lifetime in lifetimes]
         inherited = self._sources(lifetimes, usages)
@@ -171,16 +197,17 @@ class _Group:
                 if source is None:
                     self._known[alone] = row
             rows.append(row)
-        self._machines.append((name, lifetimes, rows, inherited, self._add(self._together(lifetimes, usages))))
+        series = self._add(self._together(lifetimes, usages))
+        self._machines.append((name, lifetimes, rows, inherited, series, history))
 
     def machines(self) -> Iterator[Machine]:
         """The machines added."""
         statistics = StatisticsReplay(self._trace.resource, self._trace.step_seconds, self._rows, self._learning)
-        for name, lifetimes, rows, inherited, series in self._machines:
+        for name, lifetimes, rows, inherited, series, history in self._machines:
             values = [self._rows[row].values for row in rows]
             pods = tuple(histories(lifetimes, values, inherited))
             columns = PodColumns(self._trace.steps, pods, rows)
-            yield Machine(name, self._trace, tuple(lifetimes), pods, columns, series, statistics)
+            yield Machine(name, self._trace, tuple(lifetimes), pods, columns, series, statistics, history)
 
     def _add(self, row: Row) -> int:
         self._rows.append(row)

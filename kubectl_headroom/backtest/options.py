@@ -18,6 +18,7 @@ _MOST_SEEDS: Final = 100
 _MOST_MACHINES: Final = 100_000
 _MOST_DIGITS: Final = 9
 
+ANY: Final = "any"  # a value of --come-back-on
 ALL, TARGET = "all", "target"  # kinds of --policies
 _TARGETS: Final = MODELS["coincidence"]["targetViolationPercent"]
 
@@ -193,9 +194,16 @@ _GROUPS: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
             "PERCENT",
             "with churn: share of the series that come again as the workload that was there before (default: 0)",
         ),
-        "--no-workload-history": {
-            "action": "store_true",
-            "help": "a series of a known workload begins without that workload's history, unlike in the agent",
+        "--come-back-on": {
+            "choices": ("same", ANY),
+            "help": "with churn: on which machine they come again; on any, in the slot that becomes free next "
+            "(default: same)",
+        },
+        "--workload-history": {
+            "choices": ("cluster", "node", "none"),
+            "default": "node",
+            "help": "the history that a series has of its workload: that of its machine; cluster: while it is cold, "
+            "also that of all machines (default: node)",
         },
     },
     "evaluation": {

@@ -1,5 +1,6 @@
 """Which series is on which machine, and when."""
 
+import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -20,6 +21,8 @@ class Churn:
     slots_per_machine: int = 12  # how many pods a machine has at a time
     comes_back_percent: float = 0.0
     """The share of ended pods with a successor of the same workload, which continues the same series. [%]"""
+    comes_back_on_any: bool = False
+    """True if the successor gets the slot that becomes free next, on any machine; else the slot of the ended pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ def churned(trace: Trace, machines: int, churn: Churn, seed: int) -> Placement:
             f"which {gone} is not; evaluate this trace without --churn-mean-life"
         )
     numbers = np.random.default_rng(seed)
+    if churn.comes_back_on_any:
+        return Placement(_in_order(list(_moving_lives(trace, machines, churn, numbers))), _names(machines), seed)
     lifetimes = [
         lifetime
         for machine in range(machines)
@@ -110,6 +115,22 @@ def _lives(trace: Trace, machine: int, slot: int, churn: Churn, numbers: np.rand
             series, workload = int(numbers.integers(trace.series)), f"{slot}/{start}"
         yield PodLifetime(series, machine, start, min(end, trace.steps), workload)
         start = end
+
+
+def _moving_lives(trace: Trace, machines: int, churn: Churn, numbers: np.random.Generator) -> Iterator[PodLifetime]:
+    mean = churn.mean_life_seconds / trace.step_seconds
+    free: list[tuple[int, int, int, tuple[int, str] | None]] = [
+        (0, machine, slot, None) for machine in range(machines) for slot in range(churn.slots_per_machine)
+    ]
+    waiting: tuple[int, str] | None = None
+    while free:
+        start, machine, slot, ended = heapq.heappop(free)
+        pod = waiting or (int(numbers.integers(trace.series)), f"{machine}/{slot}/{start}")
+        waiting = ended if 100.0 * numbers.random() < churn.comes_back_percent else None
+        end = min(start + max(1, round(numbers.exponential(mean))), trace.steps)
+        yield PodLifetime(pod[0], machine, start, end, pod[1])
+        if end < trace.steps:
+            heapq.heappush(free, (end, machine, slot, pod))
 
 
 def _workload(trace: Trace, series: int) -> str | None:

@@ -60,12 +60,14 @@ def document(report: Report) -> dict[str, Any]:
         "traces": [_trace(trace) for trace in report.traces],
         "plan": {
             "warmUpSeconds": plan.warm_up_seconds,
-            "workloadHistory": plan.workload_history,
+            "workloadHistory": plan.workload_history != "none",
+            "workloadHistoryOf": plan.workload_history,
             "churn": churn
             and {
                 "meanLifeSeconds": churn.mean_life_seconds,
                 "slotsPerMachine": churn.slots_per_machine,
                 "comesBackPercent": churn.comes_back_percent,
+                "comesBackOnAny": churn.comes_back_on_any,
             },
         },
         "notes": list(report.all_notes),

@@ -19,6 +19,10 @@ def test_predict_policy_defaults() -> None:
         "coldStartPeriodSeconds": 86400,
         "reclaimRatioPercent": 100,
         "safetyMarginPercent": 0,
+        "useWorkloadHistory": True,
+        "workloadHistoryMarginPercent": 0,
+        "workloadHistoryPodDays": 3,
+        "workloadHistoryNodes": 2,
         "model": "coincidence",
     }
 

@@ -177,12 +177,17 @@ def test_series_come_and_go(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     def savings(*more: str) -> float:
         document = json.loads(run(capsys, *words, *more, "-o", "json"))
         back = 100.0 if more else 0.0
-        assert document["plan"]["churn"] == {"meanLifeSeconds": 7200.0, "slotsPerMachine": 3, "comesBackPercent": back}
+        assert document["plan"]["churn"] == {
+            "meanLifeSeconds": 7200.0,
+            "slotsPerMachine": 3,
+            "comesBackPercent": back,
+            "comesBackOnAny": False,
+        }
         return float(document["results"][1]["savingsPercent"])
 
     alone, back = savings(), savings("--come-back", "100")
     assert back > alone + 10
-    assert savings("--come-back", "100", "--no-workload-history") < back - 10
+    assert savings("--come-back", "100", "--workload-history", "none") < back - 10
     assert "Series come and go on 2 machines (mean life 2h, 3 slots each, seed 0)." in run(capsys, *words)
 
 

@@ -16,6 +16,7 @@ from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.trainer.trainer import Trainer
 from crds.predict_policy import ModelChoice, PredictPolicy, ResourceOverride
 from crds.priority import PriorityBand
+from crds.workload_history import workload_id
 from tests.agent.made import FACTS, GIB, Machine, machine, pod
 
 SHORT = PredictPolicy(cold_start_period_seconds=60, model="nsigma-v2")
@@ -58,6 +59,91 @@ def test_no_exclusive_cpu_is_reclaimable(policy: PredictPolicy) -> None:
     )
     assert pinned.reclaimable[MEMORY] == shared.reclaimable[MEMORY]
     assert (pinned.prod_peak, pinned.classes, pinned.cold) == (shared.prod_peak, shared.classes, shared.cold)
+
+
+MODELS = ("coincidence", "diversity", "nsigma-v1", "nsigma-v2", "recent-max", "sum-max", "percentile", "borg-default")
+CART = "shop/Deployment/cart"
+COLD = replace(pod("new", 4000, 4 * GIB), workload=CART)
+
+
+def known(cpu: int = 1000, memory: int = GIB) -> NodeResources:
+    """A node that knows the workload of COLD."""
+    return replace(FACTS, workloads={workload_id(CART): {CPU: cpu, MEMORY: memory}})
+
+
+def cold_and_warm(model: str = "coincidence", cores: float = 0.5, **fields: Any) -> tuple[Machine, PredictPolicy]:  # noqa: ANN401
+    """A node with a warm pod, and with one that was observed for half a minute; it uses so many cores and GiB."""
+    node = used({"a": 1.0}, A)
+    node.rounds(1, {"a": 1.0, "new": cores}, [A, COLD])
+    return node, replace(SHORT, model=model, parameters={}, safety_margin_percent=0, **fields)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_cold_pod_of_known_workload_is_reclaimable(model: str) -> None:
+    """It counts at the usage of its workload with the margin of the history, instead of its request."""
+    node, policy = cold_and_warm(model, workload_history_margin_percent=50)
+    without = predicted(node, A, COLD, policy=policy)
+    result = predicted(node, A, COLD, policy=policy, facts=known())
+    assert without.cold == result.cold == ("shop/new",)
+    assert (without.by_history, result.by_history) == ({}, {CART: 1})
+    assert without.classes["prod"].peak[CPU] - result.classes["prod"].peak[CPU] == 2500
+    assert without.prod_peak[CPU] - result.prod_peak[CPU] == 2500
+    if model != "percentile":  # the class's percentile is the smaller bound
+        assert result.reclaimable[CPU] - without.reclaimable[CPU] == 2500
+    assert result.reclaimable[CPU] > without.reclaimable[CPU]
+    assert result.reclaimable[MEMORY] > without.reclaimable[MEMORY]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("facts", "fields"),
+    [
+        (known(), {"use_workload_history": False}),
+        (known(), {"reclaim_ratio_percent": 0}),
+        (known(4000, 4 * GIB), {}),  # as much as its request
+        (known(10**501, 10**501), {}),  # more than the node has
+        (known(0, 0), {}),
+        (known(-5, -5), {}),
+        (replace(FACTS, workloads={"x": {CPU: 1, MEMORY: 1}}), {}),  # another workload's
+    ],
+)
+def test_history_that_does_not_count(model: str, facts: NodeResources, fields: dict[str, Any]) -> None:
+    """Without a usable history, nothing that is published changes."""
+    node, policy = cold_and_warm(model, **fields)
+    without, result = (predicted(node, A, COLD, policy=policy, facts=of_node) for of_node in (FACTS, facts))
+    assert (result.reclaimable, result.prod_peak) == (without.reclaimable, without.prod_peak)
+    if not fields:
+        assert result == without
+
+
+def test_warm_pod_does_not_need_history() -> None:
+    """A pod with enough history of its own is predicted from it, whatever its workload needs elsewhere."""
+    pods = (replace(A, workload=CART),)
+    node = used({"a": 1.0}, *pods)
+    assert predicted(node, *pods, facts=known(10, 10)) == predicted(node, *pods)
+
+
+def test_own_usage_is_the_least() -> None:
+    """A cold pod that uses more than its workload does elsewhere counts at its own usage."""
+    node, policy = cold_and_warm(cores=3.0)
+    result = predicted(node, A, COLD, policy=policy, facts=known())
+    assert result.classes["prod"].peak[CPU] == predicted(node, A, policy=policy).classes["prod"].peak[CPU] + 3000
+
+
+def test_ratio_limits_the_cold_pods_part() -> None:
+    """At most reclaimRatioPercent of the request of a cold pod becomes reclaimable."""
+    node, policy = cold_and_warm(reclaim_ratio_percent=10)
+    without = predicted(node, COLD, policy=policy)
+    result = predicted(node, COLD, policy=policy, facts=known())
+    assert (without.reclaimable[CPU], result.reclaimable[CPU]) == (0, 400)
+
+
+def test_exclusive_and_held_back_pods_keep_their_request() -> None:
+    """A cold pod with CPUs for itself keeps them, and one below its need keeps its memory."""
+    node, policy = cold_and_warm()
+    without = predicted(node, A, COLD, policy=policy)
+    result = predict(node.now, node.trainer, (A, COLD), known(), policy, None, {"new"}, {"new"})
+    assert (result.reclaimable, result.by_history) == (without.reclaimable, {})
 
 
 def test_seconds_of_high_memory_count() -> None:

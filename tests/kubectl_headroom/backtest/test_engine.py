@@ -1,6 +1,6 @@
 """The engine against the definitions, spelled out step by step and pod by pod."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,13 +14,15 @@ from agent.predictors.sum_max import SumMax
 from crds.predict_policy import PredictPolicy, ResourceOverride
 from kubectl_headroom.backtest.batch_prediction import BatchPredictor
 from kubectl_headroom.backtest.engine import ORACLE, Churn, ModelError, NamedPolicy, Plan, Result, predictions, run
-from kubectl_headroom.backtest.group import Machine, machines
+from kubectl_headroom.backtest.group import Machine, WorkloadHistory, machines
 from kubectl_headroom.backtest.placement import Placement, churned, packed, real
 from kubectl_headroom.backtest.trace import PodLifetime, Trace, TraceError
 from tests.kubectl_headroom.backtest.small import bursts, trace
 
 HOUR = 3600
+DAY = 24 * HOUR
 STEPS = 400
+WORKLOAD_HISTORIES: tuple[WorkloadHistory, ...] = ("cluster", "node", "none")
 PLAN = Plan(machines=None, seeds=(), horizons_seconds=(2 * HOUR,), warm_up_seconds=4 * HOUR)
 
 
@@ -131,9 +133,26 @@ def test_workload_history_warms() -> None:
     churn = Churn(40 * 300.0, 4, comes_back_percent=90.0)
     saved = [
         run(source, [choice("sum-max")], Plan(2, (0,), (HOUR,), 4 * HOUR, churn, workload_history=history))[1]
-        for history in (False, True)
+        for history in WORKLOAD_HISTORIES[:0:-1]
     ]
     assert saved[1].savings_percent > saved[0].savings_percent + 10.0
+
+
+def test_cluster_knows_pods_that_move() -> None:
+    """Pods that come back on any machine are known by their usage on the others, unless the policy does not use it."""
+    source = trace(bursts(5 * STEPS, 8))
+    policy = PredictPolicy(model="sum-max", cold_start_period_seconds=DAY, workload_history_pod_days=1)
+    choices = [NamedPolicy("on", policy), NamedPolicy("off", replace(policy, use_workload_history=False))]
+    churn = Churn(40 * 300.0, 4, comes_back_percent=98.0, comes_back_on_any=True)
+    cluster, node = (
+        [
+            result.savings_percent
+            for result in run(source, choices, Plan(4, (0,), (HOUR,), 4 * HOUR, churn, workload_history=history))[1:]
+        ]
+        for history in WORKLOAD_HISTORIES[:2]
+    )
+    assert cluster[1] == node[0] == node[1]
+    assert cluster[0] > node[0] + 10.0
 
 
 def test_machine_that_is_empty_does_not_count() -> None:
@@ -221,7 +240,7 @@ def batched(model: object) -> BatchPredictor:
 
 def one_machine() -> Machine:
     source = trace(bursts(60, 3))
-    (result,) = machines(source, [packed(source, 1, 0)], workload_history=True)
+    (result,) = machines(source, [packed(source, 1, 0)], workload_history="node")
     return result
 
 

@@ -134,7 +134,7 @@ def _frozen(history: ResourceHistory, rows: IntArray, requests: FloatArray) -> C
 
 @cache
 def machine() -> Machine:
-    (result,) = machines(given(), [real(given())], workload_history=True)
+    (result,) = machines(given(), [real(given())], workload_history="node")
     return result
 
 

@@ -72,6 +72,24 @@ def test_pods_come_back(percent: float, share: float) -> None:
     assert len(series) == len({workload for workload, _ in series})
 
 
+def test_pods_come_back_on_any_machine() -> None:
+    """They get the slot that becomes free next: as many come back, mostly on other machines, and slots stay taken."""
+    source = trace(bursts(5000, 50))
+    lifetimes = churned(source, 10, Churn(50 * 300.0, 4, 80.0, comes_back_on_any=True), 0).lifetimes
+    there = np.zeros((5000, 10))
+    before: dict[str | None, int] = {}
+    moved = []
+    for lifetime in lifetimes:
+        there[lifetime.start : lifetime.end, lifetime.machine] += 1
+        if lifetime.workload in before:
+            moved.append(before[lifetime.workload] != lifetime.machine)
+        before[lifetime.workload] = lifetime.machine
+    assert (there == 4).all()
+    assert len(moved) / (len(lifetimes) - 40) == pytest.approx(0.8, abs=0.05)
+    assert np.mean(moved) == pytest.approx(0.9, abs=0.03)
+    assert len({(lifetime.workload, lifetime.series) for lifetime in lifetimes}) == len(before)
+
+
 def test_same_seed_same_placement() -> None:
     inputs, churn = trace(bursts(300, 5)), Churn(6000.0)
     assert churned(inputs, 2, churn, 3) == churned(inputs, 2, churn, 3)

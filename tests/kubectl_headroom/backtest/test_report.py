@@ -56,7 +56,12 @@ def test_document_can_be_repeated() -> None:
     made = document(matches)
     assert json.loads(json.dumps(made)) == made
     assert (made["kind"], made["version"]) == ("Backtest", 1)
-    assert made["plan"]["churn"] == {"meanLifeSeconds": 604_800.0, "slotsPerMachine": 12, "comesBackPercent": 50.0}
+    assert made["plan"]["churn"] == {
+        "meanLifeSeconds": 604_800.0,
+        "slotsPerMachine": 12,
+        "comesBackPercent": 50.0,
+        "comesBackOnAny": False,
+    }
     assert made["plan"]["warmUpSeconds"] == 3600
     again = policies.of_file(json.dumps(made["policies"]["sum-max"]), "again")
     assert again.policy == matches.choices[0].policy

@@ -1,0 +1,52 @@
+"""The highest average of each workload over all machines of a placement, as the manager knows it at each step."""
+
+from collections import defaultdict
+
+import numpy as np
+
+from agent.api import FloatArray, IntArray, WorkloadHistoryRule
+from kubectl_headroom.backtest.placement import Placement
+from kubectl_headroom.backtest.trace import PodLifetime, Trace
+
+
+class ClusterHistory:
+    """The workloads of one placement. A value is known one step after it was measured, and is never forgotten."""
+
+    def __init__(self, trace: Trace, placement: Placement) -> None:
+        self._trace = trace
+        self._lifetimes: dict[str, list[PodLifetime]] = defaultdict(list)
+        for lifetime in placement.lifetimes:
+            if lifetime.workload is not None:
+                self._lifetimes[lifetime.workload].append(lifetime)
+        self._rises: dict[tuple[str, WorkloadHistoryRule], tuple[IntArray, FloatArray]] = {}
+
+    def highest(self, workload: str | None, rule: WorkloadHistoryRule, start: int, end: int) -> FloatArray:
+        """The workload's highest average at steps start <= t < end; infinite while it is unknown. [cores or bytes]"""
+        if workload is None:
+            return np.full(end - start, np.inf)
+        if (workload, rule) not in self._rises:
+            self._rises[workload, rule] = self._find_rises(self._lifetimes[workload], rule)
+        steps, values = self._rises[workload, rule]
+        result: FloatArray = values[np.searchsorted(steps, np.arange(start, end), side="right") - 1]
+        return result
+
+    def _find_rises(self, lifetimes: list[PodLifetime], rule: WorkloadHistoryRule) -> tuple[IntArray, FloatArray]:
+        """The steps at which the highest average changes, the first of them 0, and its value from then on."""
+        highest, observed = np.full(self._trace.steps + 1, -np.inf), np.zeros(self._trace.steps + 1)
+        first_steps: dict[int, int] = {}
+        for lifetime in lifetimes:
+            values = self._trace.usage[lifetime.start : lifetime.end, lifetime.series]
+            there = ~np.isnan(values)
+            if there.any():
+                steps = slice(lifetime.start + 1, lifetime.end + 1)
+                highest[steps] = np.fmax(highest[steps], values)
+                observed[steps] += there
+                first = lifetime.start + 1 + int(there.argmax())
+                first_steps[lifetime.machine] = min(first, first_steps.get(lifetime.machine, first))
+        if len(first_steps) < rule.nodes:
+            return np.zeros(1, dtype=np.intp), np.full(1, np.inf)
+        highest = np.maximum.accumulate(highest)
+        enough = int(np.searchsorted(np.cumsum(observed) * self._trace.step_seconds, rule.pod_seconds))
+        highest[: max(enough, sorted(first_steps.values())[rule.nodes - 1])] = np.inf
+        rises = np.append(0, np.flatnonzero(highest[1:] != highest[:-1]) + 1).astype(np.intp)
+        return rises, highest[rises]

@@ -1,0 +1,34 @@
+import numpy as np
+import pytest
+
+from agent.api import WorkloadHistoryRule
+from kubectl_headroom.backtest.cluster_history import ClusterHistory
+from kubectl_headroom.backtest.placement import Placement
+from kubectl_headroom.backtest.trace import PodLifetime
+from tests.kubectl_headroom.backtest.small import STEP, trace
+
+RULE = WorkloadHistoryRule(margin=1.0, pod_seconds=6 * STEP, nodes=2)
+USAGE = np.array([1.0, 4.0, 2.0, 1.0, 1.0, 3.0, 1.0, 5.0, 1.0, 1.0])[:, np.newaxis]
+
+
+def highest(*lifetimes: PodLifetime, workload: str | None = "w", rule: WorkloadHistoryRule = RULE) -> list[float]:
+    history = ClusterHistory(trace(USAGE), Placement(lifetimes, ("a", "b"), None))
+    return list(history.highest(workload, rule, 0, 10).tolist())
+
+
+def test_history_is_the_maximum_over_machines() -> None:
+    """It is known after six steps on two machines, one step later, and only rises."""
+    lifetimes = PodLifetime(0, 0, 0, 4, "w"), PodLifetime(0, 1, 4, 10, "w")
+    assert highest(*lifetimes) == [np.inf] * 6 + [4.0] * 2 + [5.0] * 2
+
+
+def test_evidence_is_from_several_machines() -> None:
+    """A workload is unknown while it was on a single machine, however long."""
+    assert highest(PodLifetime(0, 0, 0, 10, "w")) == [np.inf] * 10
+    assert highest(PodLifetime(0, 0, 0, 8, "w"), PodLifetime(0, 1, 8, 10, "w")) == [np.inf] * 9 + [5.0]
+
+
+@pytest.mark.parametrize("workload", [None, "other"])
+def test_pods_of_other_workloads_are_unknown(workload: str | None) -> None:
+    lifetimes = PodLifetime(0, 0, 0, 4, "w"), PodLifetime(0, 1, 4, 10, "w")
+    assert highest(*lifetimes, workload=workload) == [np.inf] * 10

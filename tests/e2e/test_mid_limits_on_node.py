@@ -50,8 +50,8 @@ def test_memory_beyond_the_limit_ends_the_mid_pod_alone(node: AgentNode) -> None
 
     def killed() -> bool:
         states: list[Json] = _pod(node, LEAKING)["status"].get("containerStatuses") or []
-        ended = [(state.get(when) or {}).get("terminated") or {} for state in states for when in ("state", "lastState")]
-        return "OOMKilled" in [state.get("reason") for state in ended]
+        parts = [state.get(when) or {} for state in states for when in ("state", "lastState")]
+        return "OOMKilled" in [(part.get("terminated") or {}).get("reason") for part in parts]
 
     wait(killed, seconds=120, what="the OOM kill")
     for load in (*PROD, GREEDY):

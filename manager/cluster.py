@@ -11,6 +11,7 @@ from manager.inputs import NodeReport, ObservedAt, PodInputs
 from manager.inputs.node_metric import PredictionSummary
 from manager.inputs.reading import LONGEST_ANNOTATION, get_objects, get_path
 from manager.node_metric import ManagedFields
+from manager.workload_history import WorkloadHistories
 
 Json = Mapping[str, Any]
 
@@ -52,6 +53,7 @@ class ClusterState:
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Node name -> reduced Node: name, uid, labels, some annotations, capacity, allocatable, and `ready`."""
     node_metrics: dict[str, CachedNodeMetric] = field(default_factory=dict)
+    workloads: WorkloadHistories = field(default_factory=WorkloadHistories)
     pods_synced: bool = False
     label_changes: int = 0
     """Counts added and deleted Nodes and label changes: while it is equal, selectors match the same Nodes."""
@@ -106,6 +108,8 @@ class ClusterState:
         if listed and same is not None and _older(node_metric, same.version):
             return False
         report = NodeReport.from_object(node_metric, {pod.key for pod in self.pods_on(name) if pod.mid_requests})
+        capacity = self.nodes[name]["status"]["capacity"] if name in self.nodes else {}
+        self.workloads.put(name, get_path(node_metric, "status", "workloads"), capacity)
         conditions = _own_conditions(node_metric.get("status"))
         self.node_metrics[name] = kept = CachedNodeMetric(
             uid=uid,
@@ -141,6 +145,7 @@ class ClusterState:
         cached = self.node_metrics.get(name)
         if cached is not None and cached.uid == uid:
             del self.node_metrics[name]
+            self.workloads.drop(name)
 
     def pod_uids(self) -> set[str]:
         return set(self._node_of_pod)

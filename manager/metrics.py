@@ -47,6 +47,7 @@ class ManagerMetrics:
         self.config_valid = self._gauge("config_valid", "1 when the ConfigMap is in force")
         self.config_entries_disabled = self._gauge("config_entry_errors", "Faults in nodeConfigs entries")
         self.queue = self._gauge("queue_nodes", "Nodes that wait to be reconciled")
+        self.workloads_dropped = self._gauge("workload_histories_dropped", "Reported workloads that could not be used")
         self.known = self._gauge("known_objects", "Cached objects", ["kind"])
         writes = "Writes to the API server"
         self.writes = Counter(f"{PREFIX}_writes", writes, ["what", "result"], registry=self.registry)

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from crds.codec import to_json
@@ -17,6 +17,7 @@ from crds.node_metric import GROUP, PLURAL, VERSION, MetricCollectPolicy, NodeAg
 from crds.predict_policy import with_defaults
 from headroom.runtime.bounded_cache import BoundedCache, of_json
 from manager.inputs.reading import get_objects, get_path
+from manager.workload_history import WorkloadHistories
 
 Json = dict[str, Any]
 
@@ -61,9 +62,18 @@ def spec_for(strategy: ColocationStrategy) -> NodeMetricSpec:
     )
 
 
-def manifest(node_name: str, node_uid: str, strategy: ColocationStrategy, omitted: Iterable[str] = ()) -> Json:
+def manifest(
+    node_name: str,
+    node_uid: str,
+    strategy: ColocationStrategy,
+    omitted: Iterable[str] = (),
+    workloads: WorkloadHistories | None = None,
+) -> Json:
     """Return the fields that the manager applies for a node."""
-    body = {**identity(node_name), "spec": to_json(spec_for(strategy))}
+    spec = spec_for(strategy)
+    if workloads is not None:
+        spec = replace(spec, workload_history=workloads.needed(node_name, with_defaults(spec.predict_policy)) or None)
+    body = {**identity(node_name), "spec": to_json(spec)}
     # The garbage collector takes the NodeMetric away with its Node.
     body["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid}]
     for path in omitted:

@@ -195,6 +195,7 @@ async def _tick(run: Run) -> None:
         metrics.node_metric_defined.set(not context.progress.node_metrics.not_found)
         metrics.known.labels("Node").set(len(context.cluster.nodes))
         metrics.known.labels("NodeMetric").set(len(context.cluster.node_metrics))
+        metrics.workloads_dropped.set(context.cluster.workloads.dropped)
         metrics.known.labels("Pod").set(context.cluster.pod_count)
         await asyncio.sleep(context.settings.timing.tick_seconds)
 

@@ -84,7 +84,7 @@ class NodePrediction:
     accuracy: Mapping[str, ViolationRate] = field(default_factory=dict)  # how often usage exceeded earlier predictions
     held_back: tuple[str, ...] = ()  # pods that memory.high or swap holds back, "namespace/name", sorted
     by_history: Mapping[str, int] = field(default_factory=dict)
-    """Cold pods that count at the usage of their workload on other nodes, by workload."""
+    """Cold Prod pods that count at the usage of their workload on other nodes, by workload."""
 
 
 def predict(
@@ -123,6 +123,7 @@ def predict(
     terms = {metric: one.terms for metric, one in result.items() if one.terms is not None}
     warm = np.logical_and.reduce([result[metric].warm for metric in terms or (CPU,)])
     observed = np.logical_and.reduce([result[metric].observed for metric in terms or (CPU,)])
+    by_history = _by_history(here, np.logical_or.reduce([part.by_history for part in result.values()]))
     return NodePrediction(
         time=now,
         policy=chosen.policy,
@@ -132,18 +133,21 @@ def predict(
         reclaimable={metric: math.floor(term.reclaimable + _ROUNDING) for metric, term in terms.items()},
         prod_peak={metric: result[metric].prod_peak for metric in terms},
         terms=terms,
-        readiness=evaluate_readiness(trainer, here, observed, terms.keys(), chosen, models.failures),
+        readiness=evaluate_readiness(
+            trainer, here, observed, terms.keys(), chosen, models.failures, sum(by_history.values())
+        ),
         problem=chosen.problem,
         window_days=chosen.window_days,
         risks={metric: model.risk for metric, model in chosen.models.items()},
         held_back=tuple(sorted(pod.title for pod in here if pod.uid in held_back)),
-        by_history=_by_history(here, np.logical_or.reduce([part.by_history for part in result.values()])),
+        by_history=by_history,
     )
 
 
 def _by_history(pods: Sequence[PodRef], counted: BoolArray) -> dict[str, int]:
-    """Return how many pods of each workload count at its usage on other nodes."""
-    return dict(Counter(pod.workload for pod, is_it in zip(pods, counted, strict=True) if is_it and pod.workload))
+    """Return how many Prod pods of each workload count at its usage on other nodes."""
+    prod = [pod for pod, is_it in zip(pods, counted, strict=True) if is_it and CLASS_NAMES[pod.band] == PROD]
+    return dict(Counter(pod.workload for pod in prod if pod.workload))
 
 
 def listed_once(pods: Sequence[PodRef]) -> list[PodRef]:

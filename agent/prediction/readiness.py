@@ -34,11 +34,12 @@ def evaluate_readiness(
     evaluated: Collection[str],
     policy: Policy,
     failures: Sequence[str] = (),
+    by_history: int = 0,
 ) -> Readiness:
     """The condition `PredictionReady`.
 
     `pods` exclude terminal ones; `warm` has shape (P,); `evaluated` are the resources for which Reclaimable could be
-    calculated.
+    calculated; `by_history` is the number of cold pods that count at the usage of their workload on other nodes.
     """
     missing = _missing_evidence(trainer, evaluated)
     if missing is not None:
@@ -48,7 +49,7 @@ def evaluate_readiness(
         return Readiness(ready=False, reason="ModelFailed", message=message)
     prod = [(pod, bool(is_warm)) for pod, is_warm in zip(pods, warm, strict=True) if CLASS_NAMES[pod.band] == "prod"]
     cold = [pod for pod, is_warm in prod if not is_warm]
-    if cold and len(cold) == len(prod):
+    if cold and len(cold) == len(prod) and not by_history:
         return Readiness(ready=False, reason=COLLECTING_HISTORY, message=_collecting(trainer, cold, policy))
     if policy.problem:
         message = f"{policy.problem}. Model {policy.policy.model} stays in force."
@@ -56,7 +57,8 @@ def evaluate_readiness(
     if not prod:
         message = "No Prod pod runs here, so there is nothing to reclaim."
         return Readiness(ready=True, reason=NO_PROD_PODS, message=message)
-    cold_pods = ", the others count at their request" if cold else ""
+    reduced = f", {by_history} count at the usage of their workload on other nodes" if by_history else ""
+    cold_pods = f"{reduced}, the others count at their request" if len(cold) > by_history else reduced
     message = f"{len(prod) - len(cold)} of {len(prod)} Prod pods are predicted from history{cold_pods}."
     return Readiness(ready=True, reason=READY, message=message)
 

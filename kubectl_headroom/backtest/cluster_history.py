@@ -1,12 +1,15 @@
 """The highest average of each workload over all machines of a placement, as the manager knows it at each step."""
 
 from collections import defaultdict
+from typing import Final
 
 import numpy as np
 
 from agent.api import FloatArray, IntArray, WorkloadHistoryRule
 from kubectl_headroom.backtest.placement import Placement
 from kubectl_headroom.backtest.trace import PodLifetime, Trace
+
+_ROUNDING: Final = 1e-6
 
 
 class ClusterHistory:
@@ -32,21 +35,16 @@ class ClusterHistory:
 
     def _find_rises(self, lifetimes: list[PodLifetime], rule: WorkloadHistoryRule) -> tuple[IntArray, FloatArray]:
         """The steps at which the highest average changes, the first of them 0, and its value from then on."""
-        highest, observed = np.full(self._trace.steps + 1, -np.inf), np.zeros(self._trace.steps + 1)
-        first_steps: dict[int, int] = {}
+        highest = np.full(self._trace.steps + 1, -np.inf)
+        observed: dict[int, FloatArray] = defaultdict(lambda: np.zeros(self._trace.steps + 1))
         for lifetime in lifetimes:
             values = self._trace.usage[lifetime.start : lifetime.end, lifetime.series]
-            there = ~np.isnan(values)
-            if there.any():
-                steps = slice(lifetime.start + 1, lifetime.end + 1)
-                highest[steps] = np.fmax(highest[steps], values)
-                observed[steps] += there
-                first = lifetime.start + 1 + int(there.argmax())
-                first_steps[lifetime.machine] = min(first, first_steps.get(lifetime.machine, first))
-        if len(first_steps) < rule.nodes:
-            return np.zeros(1, dtype=np.intp), np.full(1, np.inf)
-        highest = np.maximum.accumulate(highest)
-        enough = int(np.searchsorted(np.cumsum(observed) * self._trace.step_seconds, rule.pod_seconds))
-        highest[: max(enough, sorted(first_steps.values())[rule.nodes - 1])] = np.inf
+            steps = slice(lifetime.start + 1, lifetime.end + 1)
+            highest[steps] = np.fmax(highest[steps], values)
+            observed[lifetime.machine][steps] += ~np.isnan(values)
+        highest, evidence = np.maximum.accumulate(highest), np.zeros(self._trace.steps + 1)
+        for of_machine in observed.values():
+            evidence += np.minimum(np.cumsum(of_machine) * self._trace.step_seconds, rule.pod_seconds / rule.nodes)
+        highest[evidence < rule.pod_seconds - _ROUNDING] = np.inf
         rises = np.append(0, np.flatnonzero(highest[1:] != highest[:-1]) + 1).astype(np.intp)
         return rises, highest[rises]

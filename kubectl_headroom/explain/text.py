@@ -173,6 +173,8 @@ def _history(prediction: Mapping[str, Any]) -> str:
         return ""
     cold = ", ".join(pods.get("coldNames") or ())
     named = f" ({cold})" if cold else ""
+    workloads = ", ".join(pods.get("byHistoryWorkloads") or ())
+    named += f"; {pods.get('byHistory')} of them at the usage of {workloads} on other nodes" if workloads else ""
     limited = ", ".join(pods.get("heldBackNames") or ())
     named += f"; memory held back by memory.high or swap: {limited}" if limited else ""
     return f"{pods.get('warm', 0)} predicted from history, {pods.get('cold', 0)} counted at their request{named}"

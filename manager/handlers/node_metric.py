@@ -114,7 +114,7 @@ async def ensure(run: Run, name: str, uid: str, strategy: ColocationStrategy) ->
         await _delete(run, name, cached.uid)
         cached = None
     omitted = fields.below("spec", context.steady())
-    wanted = node_metric.manifest(name, uid, strategy, omitted)
+    wanted = node_metric.manifest(name, uid, strategy, omitted, context.cluster.workloads)
     if cached is not None and cached.managed_fields.matches(wanted):
         return None
     state = context.node_state(name)
@@ -131,7 +131,9 @@ async def ensure(run: Run, name: str, uid: str, strategy: ColocationStrategy) ->
     if context.cluster.put_written_node_metric(applied, context.steady()):
         run.queue.add(name)
     managed = ManagedFields.from_object(applied)
-    if not managed.matches(node_metric.manifest(name, uid, strategy, omitted | fields.paths)):
+    if not managed.matches(
+        node_metric.manifest(name, uid, strategy, omitted | fields.paths, context.cluster.workloads)
+    ):
         state.refused_correction = f"{managed} {wanted}"
         _LOG.warning("NodeMetric %s: something in the cluster changes its spec on the way: look for a webhook", name)
     return None

@@ -175,7 +175,8 @@ def test_missing_report_has_a_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    "malformed", [{"policy": "x"}, {"pods": {"coldNames": [5]}}, {"pods": {"heldBackNames": [5]}}, 7, [{"policy": []}]]
+    "malformed",
+    [{"policy": "x"}, {"pods": {"coldNames": [5]}}, {"pods": {"byHistoryWorkloads": [5]}}, 7, [{"policy": []}]],
 )
 def test_malformed_prediction_is_named(malformed: object) -> None:
     """A malformed foreign prediction is one sentence among the findings."""
@@ -190,6 +191,15 @@ def test_held_back_pods_are_named() -> None:
     metric = named("nodeMetrics", "web-1")
     metric["status"]["prediction"]["pods"] = {"warm": 2, "cold": 1, "coldNames": ["a/b"], "heldBackNames": ["a/b"]}
     assert "held back by memory.high or swap: a/b" in text(explained("web-1", node_metric=metric))
+
+
+def test_pods_by_history_have_their_workloads() -> None:
+    """The row of the history has the number of cold pods of known workloads, and these workloads."""
+    metric = named("nodeMetrics", "web-1")
+    pods = {"warm": 2, "cold": 3, "byHistory": 2, "byHistoryWorkloads": ["a/Deployment/b", "a/Deployment/c"]}
+    metric["status"]["prediction"]["pods"] = pods
+    expected = "2 of them at the usage of a/Deployment/b, a/Deployment/c on other nodes"
+    assert expected in text(explained("web-1", node_metric=metric))
 
 
 def test_formula_with_numbers() -> None:

@@ -116,6 +116,19 @@ def test_history_that_does_not_count(model: str, facts: NodeResources, fields: d
         assert result == without
 
 
+def test_node_with_known_workloads_alone_is_ready() -> None:
+    """A new node publishes from its first report on, when cold pods count at the usage of their workload."""
+    node, policy = cold_and_warm()
+    other = pod("b")
+    without = predicted(node, COLD, policy=policy).readiness
+    assert (without.ready, without.reason) == (False, "CollectingHistory")
+    known_alone = predicted(node, COLD, policy=policy, facts=known()).readiness
+    with_other = predicted(node, COLD, other, policy=policy, facts=known()).readiness
+    message = "of {} Prod pods are predicted from history, 1 count at the usage of their workload on other nodes"
+    assert known_alone == Readiness(True, "Ready", f"0 {message.format(1)}.")
+    assert with_other == Readiness(True, "Ready", f"0 {message.format(2)}, the others count at their request.")
+
+
 def test_warm_pod_does_not_need_history() -> None:
     """A pod with enough history of its own is predicted from it, whatever its workload needs elsewhere."""
     pods = (replace(A, workload=CART),)

@@ -17,15 +17,17 @@ def highest(*lifetimes: PodLifetime, workload: str | None = "w", rule: WorkloadH
 
 
 def test_history_is_the_maximum_over_machines() -> None:
-    """It is known after six steps on two machines, one step later, and only rises."""
+    """It is known after six steps, three on each machine, one step later, and only rises."""
     lifetimes = PodLifetime(0, 0, 0, 4, "w"), PodLifetime(0, 1, 4, 10, "w")
-    assert highest(*lifetimes) == [np.inf] * 6 + [4.0] * 2 + [5.0] * 2
+    assert highest(*lifetimes) == [np.inf] * 7 + [4.0] + [5.0] * 2
 
 
-def test_evidence_is_from_several_machines() -> None:
-    """A workload is unknown while it was on a single machine, however long."""
+def test_machine_counts_for_its_share() -> None:
+    """A workload is unknown while it was on a single machine, however long; many machines make it known sooner."""
     assert highest(PodLifetime(0, 0, 0, 10, "w")) == [np.inf] * 10
-    assert highest(PodLifetime(0, 0, 0, 8, "w"), PodLifetime(0, 1, 8, 10, "w")) == [np.inf] * 9 + [5.0]
+    assert highest(PodLifetime(0, 0, 0, 8, "w"), PodLifetime(0, 1, 8, 10, "w")) == [np.inf] * 10
+    moving = [PodLifetime(0, step, step, step + 1, "w") for step in range(10)]
+    assert highest(*moving) == [np.inf] * 6 + [4.0] * 2 + [5.0] * 2
 
 
 @pytest.mark.parametrize("workload", [None, "other"])

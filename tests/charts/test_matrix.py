@@ -64,7 +64,12 @@ MATRIX: Final[dict[str, tuple[str, ...]]] = {
     "weighted, every extra": (
         *("scheduler.mode=weighted", "scheduler.ignorable=false", "scheduler.profile.inFlightSeconds=5"),
         *("scheduler.extender.secrets={a,b}", "podDisruptionBudgets.maxUnavailable=50%", "manager.replicas=3"),
-        *("agent.maxUnavailable=1", "flowSchema.shares=5", "rbac.adminsWriteQuotas=true"),
+        *(
+            "agent.maxUnavailable=1",
+            "flowSchema.shares=5",
+            "midNamespaces.admission=policy",
+            "rbac.adminsWriteQuotas=true",
+        ),
         *("scheduler.extraArgs={--v=4}", "agent.extraArgs={--collect-interval=2s}"),
         *("uninstall.force=true", "uninstall.deleteConfig=true", "uninstall.deletePriorityClasses=true"),
     ),
@@ -115,7 +120,7 @@ def test_every_version_has_its_objects(helm: Helm, version: str) -> None:
     """From 1.30 on it can be installed; what a version lacks is left out, without a word in values."""
     chart = render(helm, kube_version=version)
     policies = chart.of_kind("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    assert len(policies) == (4 if version < "v1.32" else 6)
+    assert len(policies) == (8 if version < "v1.32" else 10)
 
 
 @pytest.mark.helm

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from kubectl_headroom.__main__ import main
-from kubectl_headroom.doctor.permissions import Permission
+from kubectl_headroom.doctor.permissions import NAMESPACES, Permission
 from kubectl_headroom.doctor.registry import READS
 from tests.charts.rendered import CHART, REGISTRY
 from tests.manager.stage import METRICS, Manager, Stage, rendered
@@ -209,7 +209,7 @@ def _may(ward: Ward, user: str, right: Permission) -> bool:
     """Return whether an account may do that."""
     attributes = {"verb": right.verb, "group": right.group, "resource": right.resource}
     attributes |= {"namespace": NAMESPACE} if right.namespaced else {}
-    if right.names or right.resource == "namespaces":
+    if right.names or right == NAMESPACES:
         attributes["name"] = right.names[0] if right.names else NAMESPACE
     kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
     body = {**kind, "spec": {"user": user, "resourceAttributes": attributes}}

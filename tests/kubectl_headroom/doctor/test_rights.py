@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from kubectl_headroom.doctor.permissions import NAMESPACES
 from kubectl_headroom.doctor.registry import READS
 from tests.charts.rendered import NAMESPACE, Helm, Rendered, render
 
@@ -54,6 +55,6 @@ def test_helm_test_may_read_just_that(helm: Helm) -> None:
     wanted = {
         (NAMESPACE if right.namespaced else "", right.group, right.resource, right.verb, name)
         for right in READS
-        for name in ((NAMESPACE,) if right.resource == "namespaces" else right.names or ("",))
+        for name in ((NAMESPACE,) if right == NAMESPACES else right.names or ("",))
     }
     assert _granted(_roles(render(helm), DOCTOR), NAMESPACE) == wanted

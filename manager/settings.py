@@ -73,8 +73,8 @@ class WebhookSettings:
     """Secret with the certificate, in the manager's namespace."""
     configuration_name: str = "headroom-colocation-config"
     """ValidatingWebhookConfiguration in which API servers find the authority to trust."""
-    pods_configuration_name: str = "headroom-mid-namespaces"
-    """MutatingWebhookConfiguration that sends new pods of Mid namespaces; it may be absent."""
+    pods_configuration_name: str = setting("", flag="webhook-pods-configuration", kind=NAME, shown="none")
+    """MutatingWebhookConfiguration that sends new pods of Mid namespaces."""
     poll_seconds: float = 10.0
     """The interval at which the Secret is read. [s]"""
     first_poll_seconds: float = 1.0

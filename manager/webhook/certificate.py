@@ -202,7 +202,8 @@ class ServingCertificate:
         fresh = await asyncio.to_thread(issue, self._names, now) if pair is None or reason else pair
         served = [] if pair is None or pair == fresh else [pair.certificate]
         extended = await self._trust(api, fresh, served, self._hook, hook)
-        if (pods_hook := await optional(api.get(self._pods_hook))) is not None:
+        pods_hook = await optional(api.get(self._pods_hook)) if own.pods_configuration_name else None
+        if pods_hook is not None:
             extended = await self._trust(api, fresh, served, self._pods_hook, pods_hook) or extended
         if fresh != pair:
             _LOG.info("The webhook's certificate (Secret %s) is renewed: %s", own.secret_name, reason)

@@ -10,7 +10,6 @@ import yaml
 
 from crds.mid_translation import to_mid
 from crds.names import LABEL_TIER
-from manager.settings import WebhookSettings
 from manager.webhook.pods import PATH
 from tests.charts.rendered import CHART, NAMESPACE, REGISTRY, Helm, Rendered, render
 from tests.crds.mid_cases import Case, cases, exact, expanded, random_pod, shortened
@@ -23,7 +22,7 @@ Json = dict[str, Any]
 MID: Final = "mid-namespace"
 POLICY: Final = "midNamespaces.admission=policy"
 WEBHOOK: Final = "midNamespaces.admission=webhook"
-NAME: Final = WebhookSettings().pods_configuration_name
+NAME: Final = "headroom-mid-namespaces"
 KINDS: Final = ("MutatingWebhookConfiguration", "MutatingAdmissionPolicy")
 
 

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.helm
 KINDS = ("ValidatingWebhookConfiguration", "Service", "Certificate", "Issuer")
 HOOKS = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
 SETTINGS = WebhookSettings()
+PODS_CONFIGURATION = "headroom-mid-namespaces"
 CERT_MANAGER = "manager.webhook.certificates=cert-manager"
 
 
@@ -54,7 +55,9 @@ def test_call_arrives(helm: Helm) -> None:
     pod = chart.one("Deployment", "headroom-manager")["spec"]["template"]["metadata"]["labels"]
     assert spec["selector"].items() <= pod.items()
     ports = {port["name"]: port["containerPort"] for port in chart.container("headroom-manager/manager")["ports"]}
-    assert flags(chart) == {"--webhook-listen": f":{ports['webhook']}", "--webhook-certificates": "self"}
+    listener = {"--webhook-listen": f":{ports['webhook']}", "--webhook-certificates": "self"}
+    assert flags(chart) == {**listener, "--webhook-pods-configuration": PODS_CONFIGURATION}
+    assert flags(render(helm, "midNamespaces.admission=policy")) == listener
 
 
 def test_rights_are_by_name(helm: Helm) -> None:
@@ -64,11 +67,10 @@ def test_rights_are_by_name(helm: Helm) -> None:
     assert may(render(helm)) == {
         *(("", "secrets", verb, secret) for verb in ("get", "create", "patch", "delete")),
         *((group, "validatingwebhookconfigurations", verb, configuration) for verb in ("get", "patch")),
-        *(
-            (group, "mutatingwebhookconfigurations", verb, SETTINGS.pods_configuration_name)
-            for verb in ("get", "patch")
-        ),
+        *((group, "mutatingwebhookconfigurations", verb, PODS_CONFIGURATION) for verb in ("get", "patch")),
     }
+    by_policy = {resource for _, resource, *_ in may(render(helm, "midNamespaces.admission=policy"))}
+    assert by_policy == {"secrets", "validatingwebhookconfigurations"}
     assert may(render(helm, CERT_MANAGER)) == {("", "secrets", "get", secret)}
 
 

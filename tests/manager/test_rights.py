@@ -77,7 +77,8 @@ def unused(granted: list[Right], requests: list[Request]) -> list[str]:
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
     with prepared(cluster, NAMESPACE) as stage:
-        webhook = yaml.safe_dump_all(rendered(cluster, NAMESPACE, "manager-webhook.yaml"))
+        parts = ("manager-webhook.yaml", "mid-namespaces.yaml")
+        webhook = yaml.safe_dump_all([item for part in parts for item in rendered(cluster, NAMESPACE, part)])
         cluster.kubectl("apply", "-f", "-", stdin=webhook)
         yield stage
         cluster.kubectl("delete", "-f", "-", stdin=webhook)
@@ -86,7 +87,7 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 @pytest.fixture
 def manager(stage: Stage, tmp_path: Path) -> Iterator[Manager]:
     flags = ["--webhook-listen=127.0.0.1:" + str(free_port()), "--webhook-certificates=self"]
-    flags.append("--create-priority-classes")
+    flags += ["--create-priority-classes", "--webhook-pods-configuration=headroom-mid-namespaces"]
     stage.cluster.kubectl("delete", "priorityclass", *PRIORITY_CLASSES, "--ignore-not-found")
     login = stage.login(tmp_path / "kubeconfig")
     manager = Manager(login, tmp_path / "manager.log", NAMESPACE, *flags)

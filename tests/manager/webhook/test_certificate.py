@@ -41,7 +41,8 @@ class World:
             self.api.put(HOOK, {"metadata": metadata, "webhooks": [{"name": "w", "clientConfig": client}]})
 
     def replica(self, *, leads: bool = True, certificates: str = "self") -> "Replica":
-        return Replica(self, Settings(webhook=WebhookSettings(certificates=certificates)), leads=leads)
+        options = WebhookSettings(certificates=certificates, pods_configuration_name="headroom-mid-namespaces")
+        return Replica(self, Settings(webhook=options), leads=leads)
 
     def store(self, age_days: float, others: bytes = b"") -> Pair:
         """A pair of this age is in the Secret, and trusted beside others."""

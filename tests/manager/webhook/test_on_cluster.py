@@ -63,7 +63,7 @@ class Guarded:
     def manager(self, port: int | None = None) -> Manager:
         listen = f"--webhook-listen=127.0.0.1:{port or self.port}"
         log = self._directory / f"manager-{len(self.managers)}.log"
-        manager = Manager(self._login, log, NAMESPACE, listen)
+        manager = Manager(self._login, log, NAMESPACE, listen, "--webhook-pods-configuration=headroom-mid-namespaces")
         self.managers.append(manager)
         manager.start(wait=False)
         return manager

@@ -110,7 +110,6 @@ class Metrics:
         self.exceeded = self._gauge("prediction_exceeded_ratio", "Share of them that usage exceeded.", *_EVALUATED)
         self.mean_excess = self._gauge("prediction_excess_mean_ratio", "By how much, on average.", *_EVALUATED)
         self.worst_excess = self._gauge("prediction_excess_max_ratio", "By how much, at most.", *_EVALUATED)
-
         self.target = self._gauge("prediction_target_ratio", "The same that the policy aims at.", *_EVALUATED)
         self.violations = self._gauge(
             "prediction_violations_ratio", "Share of the last 14 days' predictions that usage exceeded.", *_EVALUATED

@@ -45,8 +45,9 @@ def _lines(
 ) -> Iterator[str]:
     owners = np.repeat(np.arange(len(workloads)), [len(rows) for _, rows in workloads])
     rows = np.concatenate([rows for _, rows in workloads]) if workloads else np.empty(0, dtype=np.intp)
-    highest = {name: _largest(_highest(history, rows), owners, len(workloads)) for name, history in _of(trainer)}
-    observed = np.minimum.reduce([history.observed[rows] for _, history in _of(trainer)])
+    histories = trainer.histories
+    highest = {name: _largest(_highest(history, rows), owners, len(workloads)) for name, history in histories.items()}
+    observed = np.minimum.reduce([history.observed[rows] for history in histories.values()])
     hours = _largest(observed, owners, len(workloads)) / _HOUR_SECONDS
     for place, (workload, _) in enumerate(workloads):
         cpu, memory = float(highest[CPU][place]), float(highest[MEMORY][place])
@@ -63,10 +64,6 @@ def _lines(
             )
         elif lacking[workload]:  # not measured yet
             yield str(WorkloadUsage(workload_id(workload), 0, 0, 0, present[workload], lacking[workload]))
-
-
-def _of(trainer: Trainer) -> Sequence[tuple[str, ResourceHistory]]:
-    return list(trainer.histories.items())
 
 
 def _highest(history: ResourceHistory, rows: IntArray) -> FloatArray:

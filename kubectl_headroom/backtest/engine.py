@@ -50,7 +50,7 @@ class Plan:
     warm_up_seconds: float = 86_400.0  # steps before this are not counted [s]
     churn: Churn | None = None  # let pods come and go; None for series that stay where they are
     workload_history: WorkloadHistory = "node"
-    """Where the workload's history that a new pod knows comes from; the agent's is that of its machine."""
+    """Where the workload's history that a new pod knows comes from; that of agents with a manager is `cluster`."""
 
 
 def run(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from tools.devcluster import images, node, packages, seeds, state
 from tools.devcluster.binaries import CONTROL_PLANE, FAMILIES, KWOK, REAL_NODE, Binaries
@@ -155,12 +156,13 @@ def prepare(options: argparse.Namespace) -> None:
     if not (with_node and options.demo):
         families = (*families, KWOK)
     progress = Progress(_estimates(families, with_node=with_node), say)
+    paths: dict[str, Path] = {}
     for family in families:
         with progress.part(family):
-            Binaries.find_or_build([family], progress)
+            paths |= Binaries.find_or_build([family], progress).paths
     if with_node:
         node.require_root()
-        binaries = Binaries.find_or_build(families, lambda _: None)
+        binaries = Binaries(paths)
         with progress.part(IMAGES):
             seeds.prepare(images.build_all(binaries, progress), binaries, progress)
     say(f"the dev cluster's parts are ready ({time.monotonic() - started:.0f} s)")

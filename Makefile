@@ -51,12 +51,8 @@ try: $(STAMP) ## Measure this machine, explain the amounts that it would publish
 	@$(VENV)/bin/kubectl-headroom backtest --trace tools/bench/data/bitbrains-rnd-2013-08 --seed 0 --policies target:0.5,1.5,3 --horizon 24h
 	@if [ -t 1 ]; then echo; echo "3. This machine, until Ctrl-C"; $(VENV)/bin/headroom-agent --standalone; fi
 
-.PHONY: prepare-demo
-prepare-demo: packages
-	@$(PY) -m tools.devcluster prepare --node --demo
-
 .PHONY: demo
-demo: prepare-demo ## Show the whole loop on a real Kubernetes node (DEMO=once: check each step, then end)
+demo: prepare ## Show the whole loop on a real Kubernetes node (DEMO=once: check each step, then end)
 	@$(PY) -m tools.demo $(if $(filter once,$(DEMO)),--once)
 
 .PHONY: test

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import hanging, rounds
 from tools.devcluster import Cluster, ClusterSpec, DevClusterError, images, node, packages
-from tools.devcluster.binaries import CONTROL_PLANE, KWOK, REAL_NODE, Binaries
+from tools.devcluster.binaries import CONTROL_PLANE, REAL_NODE, Binaries
 from tools.devcluster.commands import run
 
 KWOK_NODES = 2
@@ -103,7 +103,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if not wants_node and not any(item.get_closest_marker("cluster") for item in session.items):
         return
     try:
-        binaries = Binaries.find_or_build([*(REAL_NODE if wants_node else CONTROL_PLANE), KWOK], say)
+        binaries = Binaries.find_or_build(REAL_NODE if wants_node else CONTROL_PLANE, say)
         if wants_node:
             node.require_root()
             images.build_all(binaries, say)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.devcluster import images, node, packages, seeds, state
-from tools.devcluster.binaries import CONTROL_PLANE, FAMILIES, KWOK, REAL_NODE, Binaries
+from tools.devcluster.binaries import CONTROL_PLANE, FAMILIES, REAL_NODE, Binaries
 from tools.devcluster.cluster import Cluster, ClusterSpec
 from tools.devcluster.commands import DevClusterError, MissingRequirementError
 from tools.devcluster.places import clusters_directory
@@ -146,15 +146,13 @@ def real_node(options: argparse.Namespace) -> None:
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Build the programs of clusters, and with `--node` the images; with `--demo` only the demo's needs."""
+    """Build the programs of clusters, and with `--node` the images."""
     refusal = packages.real_node_refusal() if options.node else None
     if refusal:
         say(f"images and the real node are left out: {refusal}")
     with_node = options.node and not refusal
     started = time.monotonic()
     families = REAL_NODE if with_node else CONTROL_PLANE
-    if not (with_node and options.demo):
-        families = (*families, KWOK)
     progress = Progress(_estimates(families, with_node=with_node), say)
     paths: dict[str, Path] = {}
     for family in families:
@@ -201,7 +199,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add_named("node", real_node, "print the state of a cluster's real node")
     command = add("prepare", prepare, "build the programs that clusters need, once, into the cache")
     command.add_argument("--node", action="store_true", help="also the parts of the real node, and our images")
-    command.add_argument("--demo", action="store_true", help="no kwok, which a demo on a real node does not need")
     add("images", lambda _: images.main(say), "build the container images into the cache")
     add("packages", lambda _: packages.install(say), "install the system packages that the real node needs")
     return parser.parse_args(arguments)

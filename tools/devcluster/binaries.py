@@ -138,8 +138,7 @@ FAMILIES = {
     )
 }
 """Every family by name."""
-KWOK = "kwok"  # for kwok nodes, beside a control plane
-CONTROL_PLANE = ("etcd", "helm", "kubernetes")  # what every cluster needs
+CONTROL_PLANE = ("etcd", "helm", "kwok", "kubernetes")  # what a cluster of kwok nodes needs
 REAL_NODE = (*CONTROL_PLANE, "containerd")  # what a cluster with a real node needs
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.devcluster.api import ApiClient, Json
-from tools.devcluster.binaries import KWOK, Binaries
 from tools.devcluster.controlplane import ControlPlane
 from tools.devcluster.process import wait_until
 
@@ -65,7 +64,7 @@ class KwokNodes:
 
     def _command(self, _: int) -> list[str | Path]:
         return [
-            Binaries.find_or_build([KWOK]).path("kwok"),
+            self._plane.binaries.path("kwok"),
             f"--kubeconfig={self._plane.kubeconfig('kwok', self._plane.url)}",
             f"--config={STAGES}",
             f"--manage-nodes-with-annotation-selector={ANNOTATION}=fake",

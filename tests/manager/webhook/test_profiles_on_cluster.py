@@ -77,7 +77,7 @@ class Profiled:
 
     def manager(self, port: int = 0) -> Manager:
         port = port or free_port()
-        if not any(manager.healthy() for manager in self.managers):
+        if True not in [manager.healthy() for manager in self.managers]:
             self.route(port)
         flags = (f"--webhook-listen={ADDRESS}:{port}", "--webhook-profiles-configuration=headroom-colocation-profiles")
         name = f"manager-{len(self.managers)}"

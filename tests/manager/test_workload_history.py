@@ -1,6 +1,7 @@
 """Reports of workloads in, histories for cold pods out."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -116,15 +117,50 @@ def test_small_rise_changes_no_spec() -> None:
     assert needed(reports) == before == {CART: {"cpu": "1024m", "memory": "1Gi"}}
 
 
+def metric_with(text: str, name: str) -> dict[str, Any]:
+    """The NodeMetric of a node whose agent reports one workload."""
+    metric = report(name=name)
+    metric["metadata"]["uid"] = name
+    metric["status"]["workloads"] = [text]
+    return metric
+
+
+def test_report_counts_once_its_node_is_known() -> None:
+    """A NodeMetric may arrive before its Node; its usage is checked, and counts, when the capacity is known."""
+    cluster = ClusterState()
+    for name, text in {"a": line(cpu=992), "b": line(cpu=992), "n1": WANTS, "late": line(cpu=5000)}.items():
+        if name != "late":
+            cluster.put_node(node(name=name))
+        cluster.put_node_metric(metric_with(text, name), NOW)
+
+    def cpu() -> str:
+        return cluster.workloads.needed("n1", DEFAULTS)[CART]["cpu"]
+
+    assert cpu() == "992m"
+    cluster.put_node(node(name="late", cpu="4"))
+    assert (cpu(), cluster.workloads.dropped) == ("992m", 1)
+    cluster.put_node(node(name="late", cpu="8"))
+    assert cpu() == "5120m"
+    cluster.drop_node("late", cluster.nodes["late"]["metadata"]["uid"])
+    assert cpu() == "992m"
+
+
+@pytest.mark.parametrize("capacity", [{}, {"cpu": "16"}, {"cpu": "16", "memory": "much"}])
+def test_report_without_capacity_does_not_count(capacity: dict[str, str]) -> None:
+    """Neither its usage nor its evidence counts while the capacity of the node is not known."""
+    reports = histories(a=line(), new=WANTS)
+    reports.put("b", [line()], capacity)
+    assert needed(reports) == {}
+    reports.put_capacity("b", CAPACITY)
+    assert needed(reports) == {CART: {"cpu": "1024m", "memory": "1Gi"}}
+
+
 def test_spec_has_history_of_cold_pods() -> None:
     """NodeMetrics as listed after a start have all reports; a deleted one takes its report along."""
     cluster = ClusterState()
     for name, text in {"a": line(), "b": line(), "n1": WANTS}.items():
         cluster.put_node(node(name=name))
-        metric = report(name=name)
-        metric["metadata"]["uid"] = name
-        metric["status"]["workloads"] = [text]
-        cluster.put_node_metric(metric, NOW)
+        cluster.put_node_metric(metric_with(text, name), NOW)
     spec = manifest("n1", "uid-1", strategy(), workloads=cluster.workloads)["spec"]
     assert spec["workloadHistory"] == {CART: {"cpu": "1024m", "memory": "1Gi"}}
     assert "workloadHistory" not in manifest("a", "uid-a", strategy(), workloads=cluster.workloads)["spec"]

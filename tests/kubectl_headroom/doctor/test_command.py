@@ -1,6 +1,7 @@
 """The command as a whole: exit codes, forms of output, few permissions, and clusters without Headroom."""
 
 import json
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -73,6 +74,18 @@ async def test_unknown_kind() -> None:
     """Where NodeMetrics are not defined, checks of reports say so."""
     (result,) = await findings("clocks", attributes(undefined={"nodemetrics"}))
     assert result.message == "Not checked: this cluster does not know nodemetrics."
+
+
+@pytest.mark.parametrize("made", [World, healthy])
+async def test_server_without_workloads(made: Callable[[], World]) -> None:
+    """An API server without DaemonSets and Deployments is checked for the rest, and the checks of these are named."""
+    undefined = {"daemonsets", "deployments"}
+    result = await results(attributes(undefined=undefined), world=made())
+    assert {name for name, _ in result} == _NAMES
+    lines = [f"Not checked: this cluster does not know {kind}." for kind in undefined]
+    named = [each for _, each in result if each.message in lines]
+    assert {each.message for each in named} == set(lines)
+    assert {each.severity for each in named} == {INFO}
 
 
 async def test_failing_server() -> None:

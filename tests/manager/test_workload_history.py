@@ -118,7 +118,7 @@ def test_small_rise_changes_no_spec() -> None:
 
 
 def metric_with(text: str, name: str) -> dict[str, Any]:
-    """The NodeMetric of a node whose agent reports one workload."""
+    """The NodeMetric of a node with one workload in its report."""
     metric = report(name=name)
     metric["metadata"]["uid"] = name
     metric["status"]["workloads"] = [text]
@@ -147,7 +147,7 @@ def test_report_counts_once_its_node_is_known() -> None:
 
 @pytest.mark.parametrize("capacity", [{}, {"cpu": "16"}, {"cpu": "16", "memory": "much"}])
 def test_report_without_capacity_does_not_count(capacity: dict[str, str]) -> None:
-    """Neither its usage nor its evidence counts while the capacity of the node is not known."""
+    """Usage and evidence of a node are ignored while its capacity is unknown."""
     reports = histories(a=line(), new=WANTS)
     reports.put("b", [line()], capacity)
     assert needed(reports) == {}

@@ -4,7 +4,7 @@ The maximum counts, so a node can only raise it. A workload is known by the evid
 counts for at most its share, `workloadHistoryPodDays` / `workloadHistoryNodes`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +18,10 @@ _DAY_HOURS: Final = 24
 
 Usage = tuple[int, int, int]
 """CPU, memory and observed time. [milli-cores, MiB, h]"""
+_NONE: Final[Usage] = 0, 0, 0
+
+_Report = tuple[str, tuple[int, int] | None]
+"""The lines of a report, and the capacity of its node, if known. [milli-cores, bytes]"""
 
 
 @dataclass(slots=True)
@@ -26,8 +30,8 @@ class WorkloadHistories:
 
     dropped: int = 0  # workloads in reports that could not be used, since the start
     _usage: dict[str, dict[str, Usage]] = field(default_factory=dict)  # by id of the workload, then by node
-    _reports: dict[str, tuple[tuple[str, ...], tuple[int, int] | None]] = field(default_factory=dict)
-    """The last report of each node, and the capacity that it was checked against. [milli-cores, bytes]"""
+    _highest: dict[str, tuple[int, int]] = field(default_factory=dict)  # CPU and memory that were needed, by id
+    _reports: dict[str, _Report] = field(default_factory=dict)  # the last report of each node
     _cold: dict[str, tuple[str, ...]] = field(default_factory=dict)  # ids of workloads with cold pods, by node
 
     def put(self, node: str, lines: object, capacity: Mapping[str, Any]) -> None:
@@ -35,35 +39,18 @@ class WorkloadHistories:
 
         A report counts once the capacity of its node is known: a NodeMetric may arrive before its Node.
         """
-        self._put(node, tuple(map(str, lines[:MOST_WORKLOADS])) if isinstance(lines, list) else (), capacity)
+        text = "\n".join(map(str, lines[:MOST_WORKLOADS])) if isinstance(lines, list) else ""
+        self._put(node, (text, _amounts(capacity)))
 
     def put_capacity(self, node: str, capacity: Mapping[str, Any]) -> None:
         """Check the report of a node, if there is one, against its capacity, which is empty for a deleted Node."""
         if node in self._reports:
-            self._put(node, self._reports[node][0], capacity)
-
-    def _put(self, node: str, lines: tuple[str, ...], capacity: Mapping[str, Any]) -> None:
-        most = _amounts(capacity)
-        if self._reports.get(node) == (lines, most):
-            return
-        self.drop(node)
-        self._reports[node] = lines, most
-        workloads = self._usable(lines, most) if most is not None else []
-        for usage in workloads:
-            if usage.hours and usage.cpu_milli and usage.memory_mib:
-                self._usage.setdefault(usage.id, {})[node] = usage.cpu_milli, usage.memory_mib, usage.hours
-        self._cold[node] = tuple(sorted({usage.id for usage in workloads if usage.cold}))
+            self._put(node, (self._reports[node][0], _amounts(capacity)))
 
     def drop(self, node: str) -> None:
         """Drop the report of a node, if there is one."""
-        lines, _ = self._reports.pop(node, ((), None))
-        for line in lines:
-            workload, _, _ = line.partition(" ")
-            nodes = self._usage.get(workload, {})
-            nodes.pop(node, None)
-            if not nodes:
-                self._usage.pop(workload, None)
-        self._cold.pop(node, None)
+        self._put(node, ("", None))
+        del self._reports[node], self._cold[node]
 
     def needed(self, node: str, policy: PredictPolicy) -> dict[str, dict[str, str]]:
         """The histories for the cold pods of a node, by id of the workload, as `spec.workloadHistory` has them."""
@@ -75,15 +62,43 @@ class WorkloadHistories:
     def _history(self, workload: str, policy: PredictPolicy) -> dict[str, str] | None:
         """The highest usage of a workload; None while there is too little evidence of it."""
         usages = self._usage.get(workload, {}).values()
-        wanted, nodes = _DAY_HOURS * (policy.workload_history_pod_days or 1), policy.workload_history_nodes or 2
-        if sum(min(usage[2] * nodes, wanted) for usage in usages) < wanted * nodes:
+        hours = _DAY_HOURS * (policy.workload_history_pod_days or 1)
+        if not _is_known(usages, hours, policy.workload_history_nodes or 2):
             return None
-        cpu, memory = (_rounded_up(max(usage[place] for usage in usages)) for place in (0, 1))
+        if workload not in self._highest:
+            self._highest[workload] = max(usage[0] for usage in usages), max(usage[1] for usage in usages)
+        cpu, memory = map(_rounded_up, self._highest[workload])
         return {"cpu": format_milli_cores(cpu), "memory": format_bytes(memory * _MIB)}
 
-    def _usable(self, lines: Sequence[str], most: tuple[int, int]) -> list[WorkloadUsage]:
-        result = []
-        for line in lines:
+    def _put(self, node: str, report: _Report) -> None:
+        before = self._reports.get(node)
+        if report == before:
+            return
+        stale = {line.partition(" ")[0] for line in _lines(before[0])} if before else set()
+        usages = {usage.id: usage for usage in self._usable(*report)}
+        for workload in stale - usages.keys():
+            self._replace(workload, node, _NONE)
+        for workload, usage in usages.items():
+            self._replace(workload, node, (usage.cpu_milli, usage.memory_mib, usage.hours))
+        self._reports[node] = report
+        self._cold[node] = tuple(sorted(workload for workload, usage in usages.items() if usage.cold))
+
+    def _replace(self, workload: str, node: str, usage: Usage) -> None:
+        """Replace the usage of a workload on a node. Its maximum remains valid unless this node had it and has less."""
+        usages = self._usage.setdefault(workload, {})
+        before, present = usages.pop(node, _NONE), usage if all(usage) else _NONE
+        if any(present):
+            usages[node] = present
+        highest = self._highest.pop(workload, None)
+        if not usages:
+            del self._usage[workload]
+        elif highest and not any(now < was == most for now, was, most in zip(present, before, highest, strict=False)):
+            self._highest[workload] = max(highest[0], present[0]), max(highest[1], present[1])
+
+    def _usable(self, text: str, most: tuple[int, int] | None) -> Iterator[WorkloadUsage]:
+        if most is None:
+            return
+        for line in _lines(text):
             try:
                 usage = parse_usage(line)
             except ValueError:
@@ -92,8 +107,11 @@ class WorkloadHistories:
             if usage.cpu_milli > most[0] or usage.memory_mib * _MIB > most[1] + _MIB:
                 self.dropped += 1
             else:
-                result.append(usage)
-        return result
+                yield usage
+
+
+def _lines(text: str) -> Sequence[str]:
+    return text.split("\n")[:MOST_WORKLOADS] if text else ()
 
 
 def _amounts(capacity: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -102,6 +120,16 @@ def _amounts(capacity: Mapping[str, Any]) -> tuple[int, int] | None:
         return milli_value(capacity["cpu"]), value(capacity["memory"])
     except (KeyError, QuantityError):
         return None
+
+
+def _is_known(usages: Iterable[Usage], pod_hours: int, nodes: int) -> bool:
+    """Return whether there is enough evidence, of which a node has at most its share."""
+    evidence = 0
+    for _, _, hours in usages:
+        evidence += min(hours * nodes, pod_hours)
+        if evidence >= pod_hours * nodes:
+            return True
+    return False
 
 
 def _rounded_up(amount: int) -> int:

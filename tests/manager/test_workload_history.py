@@ -4,6 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crds.predict_policy import DEFAULTS
 from crds.quantity import parse_quantity
@@ -107,6 +109,18 @@ def test_report_without_workloads_is_empty(lines: object) -> None:
     reports = histories(a=line(), b=line(), new=WANTS)
     reports.put("a", lines, CAPACITY)
     assert (needed(reports), reports.dropped) == ({}, 0)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.integers(1, 3), st.integers(0, 2)), max_size=20)
+)
+def test_maximum_follows_every_report(changes: list[tuple[str, int, int, int]]) -> None:
+    """Whatever came before, the history is that of the present reports alone."""
+    reports, present = histories(a=line(1, 1, 999), b=line(1, 1, 999), new=WANTS), {"a": line(1, 1), "b": line(1, 1)}
+    for name, cpu, memory, hours in changes:
+        present[name] = line(cpu, memory, 72 * hours)
+        reports.put(name, [present[name]], CAPACITY)
+        assert needed(reports) == needed(histories(**present, new=WANTS))
 
 
 def test_small_rise_changes_no_spec() -> None:

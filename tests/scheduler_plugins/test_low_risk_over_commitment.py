@@ -234,7 +234,7 @@ def mid(name: str, native_request: str, native_limit: str) -> Json:
 
 @pytest.mark.parametrize("parity", [False, True])
 def test_native_limits_of_mid_pods_do_not_count(parity: bool) -> None:  # noqa: FBT001
-    """A Mid pod's native limits are no overcommitment, neither on the node nor for the pod itself, which is scored."""
+    """The native limits of Mid pods add no risk to a node, and a Mid pod is scored by the risk of its node."""
     world = Overcommitted(parity=parity, watcher_address=WATCHED, risk_limit_weight=1.0)
     world.put(guaranteed("a", "2", "2Gi"), mid("b", "0", "6"), mid("c", "500m", "6")).read(n=percents((10, 1), (10, 1)))
     assert world.explain()["cpu"]["limitMilli"] == 3500

@@ -1,7 +1,7 @@
 """The highest usage of each workload over all nodes, from the reports of their agents. No I/O, no clock.
 
-The maximum counts, so a node can only raise it. A workload is known by the evidence of several nodes: each of them
-counts for at most its share, `workloadHistoryPodDays` / `workloadHistoryNodes`.
+The maximum counts, so a node can only raise it. A workload is known by the evidence of several nodes: none of them
+makes it known alone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from crds.predict_policy import PredictPolicy
 from crds.quantity import QuantityError, format_bytes, format_milli_cores, milli_value, value
-from crds.workload_history import MOST_WORKLOADS, WorkloadUsage, parse_usage
+from crds.workload_history import LEAST_HOURS, LONGEST_HOURS, MOST_WORKLOADS, WorkloadUsage, parse_usage
 
 _DIGITS: Final = 5  # binary digits of an amount that is handed out: it is rounded up by at most 1/16
 _MIB: Final = 1 << 20
@@ -30,7 +30,7 @@ class WorkloadHistories:
 
     dropped: int = 0  # workloads in reports that could not be used, since the start
     _usage: dict[str, dict[str, Usage]] = field(default_factory=dict)  # by id of the workload, then by node
-    _highest: dict[str, tuple[int, int]] = field(default_factory=dict)  # CPU and memory that were needed, by id
+    _highest: dict[str, Usage] = field(default_factory=dict)  # the maxima over nodes that were needed, by id
     _reports: dict[str, _Report] = field(default_factory=dict)  # the last report of each node
     _cold: dict[str, tuple[str, ...]] = field(default_factory=dict)  # ids of workloads with cold pods, by node
 
@@ -61,14 +61,15 @@ class WorkloadHistories:
 
     def _history(self, workload: str, policy: PredictPolicy) -> dict[str, str] | None:
         """The highest usage of a workload; None while there is too little evidence of it."""
-        usages = self._usage.get(workload, {}).values()
-        hours = _DAY_HOURS * (policy.workload_history_pod_days or 1)
-        if not _is_known(usages, hours, policy.workload_history_nodes or 2):
+        if workload not in self._usage:
             return None
+        usages = self._usage[workload].values()
         if workload not in self._highest:
-            self._highest[workload] = max(usage[0] for usage in usages), max(usage[1] for usage in usages)
-        cpu, memory = map(_rounded_up, self._highest[workload])
-        return {"cpu": format_milli_cores(cpu), "memory": format_bytes(memory * _MIB)}
+            self._highest[workload] = _largest(usages)
+        cpu, memory, longest = self._highest[workload]
+        if longest < LONGEST_HOURS or not _is_known(usages, policy):
+            return None
+        return {"cpu": format_milli_cores(_rounded_up(cpu)), "memory": format_bytes(_rounded_up(memory) * _MIB)}
 
     def _put(self, node: str, report: _Report) -> None:
         before = self._reports.get(node)
@@ -92,8 +93,8 @@ class WorkloadHistories:
         highest = self._highest.pop(workload, None)
         if not usages:
             del self._usage[workload]
-        elif highest and not any(now < was == most for now, was, most in zip(present, before, highest, strict=False)):
-            self._highest[workload] = max(highest[0], present[0]), max(highest[1], present[1])
+        elif highest and not any(now < was == most for now, was, most in zip(present, before, highest, strict=True)):
+            self._highest[workload] = _largest((highest, present))
 
     def _usable(self, text: str, most: tuple[int, int] | None) -> Iterator[WorkloadUsage]:
         if most is None:
@@ -122,12 +123,19 @@ def _amounts(capacity: Mapping[str, Any]) -> tuple[int, int] | None:
         return None
 
 
-def _is_known(usages: Iterable[Usage], pod_hours: int, nodes: int) -> bool:
-    """Return whether there is enough evidence, of which a node has at most its share."""
-    evidence = 0
+def _largest(usages: Iterable[Usage]) -> Usage:
+    cpu, memory, hours = map(max, zip(*usages, strict=True))
+    return cpu, memory, hours
+
+
+def _is_known(usages: Iterable[Usage], policy: PredictPolicy) -> bool:
+    """Return whether there is enough evidence on enough nodes."""
+    lacking_hours = _DAY_HOURS * (policy.workload_history_pod_days or 1)
+    lacking_nodes = policy.workload_history_nodes or 2
     for _, _, hours in usages:
-        evidence += min(hours * nodes, pod_hours)
-        if evidence >= pod_hours * nodes:
+        lacking_hours -= hours
+        lacking_nodes -= hours >= LEAST_HOURS
+        if lacking_hours <= 0 and lacking_nodes <= 0:
             return True
     return False
 

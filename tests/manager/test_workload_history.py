@@ -53,12 +53,14 @@ def test_highest_usage_of_all_nodes_is_handed_out() -> None:
         ((36, 36), {}, True),
         ((36, 35), {}, False),  # three pod-days are needed
         ((168,), {}, False),  # on two nodes
-        ((168, 0), {}, False),
+        ((168, 2), {}, False),  # for three hours on each
+        ((168, 3), {}, True),
         ((24, 24, 24), {"workload_history_nodes": 3}, True),
-        ((2,) * 36, {}, True),
-        ((168, 35), {}, False),  # a node counts for at most half
+        ((23,) * 10, {}, False),  # a day of one pod is needed
+        ((24, *(3,) * 16), {}, True),
         ((36, 36), {"workload_history_nodes": 3}, False),
-        ((12, 12), {"workload_history_pod_days": 1}, True),
+        ((24, 3), {"workload_history_pod_days": 1}, True),
+        ((23, 23), {"workload_history_pod_days": 1}, False),
         ((36, 36), {"use_workload_history": False}, False),
     ],
 )
@@ -81,16 +83,15 @@ def test_no_agent_makes_others_publish_more(text: str) -> None:
 
 
 @pytest.mark.parametrize("nodes", [2, 4])
-def test_agent_adds_its_share_of_evidence(nodes: int) -> None:
-    """However long it claims to have observed a workload, other nodes need the rest, and their usage counts."""
+def test_no_agent_makes_a_workload_known_alone(nodes: int) -> None:
+    """However long it claims to have observed a workload, other nodes must have observed it, and their usage counts."""
     assert needed(histories(evil=line(1, 1, 999), new=WANTS), workload_history_nodes=nodes) == {}
-    share = 72 // nodes
-    for hours in (share - 1, share):
+    for hours in (2, 3):
         reports = histories(evil=line(1, 1, 999), new=WANTS)
         for place in range(1, nodes):
             reports.put(f"n{place}", [line(cpu=992, hours=hours)], CAPACITY)
         result = needed(reports, workload_history_nodes=nodes)
-        assert result == ({CART: {"cpu": "992m", "memory": "1Gi"}} if hours == share else {})
+        assert result == ({CART: {"cpu": "992m", "memory": "1Gi"}} if hours > 2 else {})
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ class WorkloadHistories:
         highest = self._highest.pop(workload, None)
         if not usages:
             del self._usage[workload]
-        elif highest and not any(now < was == most for now, was, most in zip(present, before, highest, strict=True)):
+        elif highest and all(now >= was or was < most for now, was, most in zip(present, before, highest, strict=True)):
             self._highest[workload] = _largest((highest, present))
 
     def _usable(self, text: str, most: tuple[int, int] | None) -> Iterator[WorkloadUsage]:

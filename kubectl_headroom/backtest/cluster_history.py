@@ -46,9 +46,9 @@ class ClusterHistory:
             observed[lifetime.machine][steps] += ~np.isnan(values)
         highest = np.maximum.accumulate(highest)
         seconds = np.cumsum(list(observed.values()), axis=1) * self._trace.step_seconds + _ROUNDING
-        known = seconds.sum(axis=0) >= rule.pod_seconds
-        known &= seconds.max(axis=0) >= LONGEST_HOURS * _HOUR
-        known &= np.count_nonzero(seconds >= LEAST_HOURS * _HOUR, axis=0) >= rule.nodes
-        highest[~known] = np.inf
+        is_known = seconds.sum(axis=0) >= rule.pod_seconds
+        is_known &= seconds.max(axis=0) >= LONGEST_HOURS * _HOUR
+        is_known &= np.count_nonzero(seconds >= LEAST_HOURS * _HOUR, axis=0) >= rule.nodes
+        highest[~is_known] = np.inf
         rises = np.append(0, np.flatnonzero(highest[1:] != highest[:-1]) + 1).astype(np.intp)
         return rises, highest[rises]

@@ -82,6 +82,7 @@ class ClusterState:
         if listed and before is not None and _older(node, before["metadata"]["resourceVersion"]):
             return False
         self.nodes[name] = reduced
+        self.workloads.put_capacity(name, reduced["status"]["capacity"])
         if before is None or before["metadata"]["labels"] != reduced["metadata"]["labels"]:
             self.label_changes += 1
         return before is None or _without_version(before) != _without_version(reduced)
@@ -91,6 +92,7 @@ class ClusterState:
         cached = self.nodes.get(name)
         if cached is not None and cached["metadata"]["uid"] == uid:
             del self.nodes[name]
+            self.workloads.put_capacity(name, {})
             self.label_changes += 1
 
     def put_node_metric(self, node_metric: Json, now: float, *, listed: bool = False) -> bool:

@@ -288,6 +288,11 @@ def undecoded(raw: bytes | msgspec.Raw) -> TypedPod:
     return {"metadata": head.get("metadata") or {}, "raw": raw}
 
 
+def decoded(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Decode a pod of `undecoded`; another is decoded already. Raises as `decode_pod` does."""
+    return decode_pod(pod["raw"]) if "raw" in pod else pod
+
+
 def _check_sums(pod: TypedPod, size: int) -> None:
     """Check what no single list bounds. Raises PodTooLarge."""
     spec, labels = pod.get("spec") or {}, (pod.get("metadata") or {}).get("labels")

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from headroom.cluster.typed_pod import decoded
 from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption
 from scheduler_plugins.framework.cycle import Cycle, PluginError, best, rounded, single_winner
 from scheduler_plugins.framework.plugin import Victims
@@ -91,13 +92,13 @@ class Extender:
         passing = np.flatnonzero(verdict.passes)
         if not len(passing) and not unknown:
             if len(nodes):
-                self._on_refused(pod, arguments.pod, nodes.names, verdict)
+                self._on_refused(pod, decoded(arguments.pod), nodes.names, verdict)
             return _refused(nodes.names, verdict)
         if unknown and (refusal := self._cycle.refuses(pod, nodes)) is not None:
             # What refuses the pod as such holds on nodes, too, that the watch has not brought yet.
             everywhere = [*nodes.names, *unknown]
             verdict = Verdict.all_refused(len(everywhere), refusal)
-            self._on_refused(pod, arguments.pod, everywhere, verdict)
+            self._on_refused(pod, decoded(arguments.pod), everywhere, verdict)
             return _refused(everywhere, verdict)
         if self._answering.mode is Mode.WEIGHTED:
             names = [nodes.names[row] for row in passing.tolist()] + unknown
@@ -186,12 +187,10 @@ class Extender:
 
     def _read(self, arguments: Arguments | Preemption) -> PodRequest:
         """The pod as numbers: as the watch brought it, or as kube-scheduler sent it."""
-        if arguments.unreadable:
-            raise UnreadablePod(f"{_UNREADABLE}: {arguments.unreadable}")
         if (known := self._cache.pending(arguments.pod)) is not None:
             return known
         try:
-            return self._cache.read(arguments.pod)
+            return self._cache.read(decoded(arguments.pod))
         except Exception as error:
             what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             raise UnreadablePod(f"{_UNREADABLE}: {what}") from error

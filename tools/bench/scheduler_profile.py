@@ -39,7 +39,7 @@ STEPS: Final[Mapping[str, str]] = {
     "scheduler_plugins.snapshot.rows:Rows.charge": "charge of the pod in flight",
     "scheduler_plugins.metrics:Telemetry.observe_plugin": "metrics of plugins",
     "headroom.kube.watch:_event": "event: head",
-    "scheduler_plugins.snapshot.watch:decode_pod": "event: decode the pod",
+    "scheduler_plugins.snapshot.watch:decoded": "event: decode the pod",
     "scheduler_plugins.snapshot.cache:ClusterCache.put_pod": "event: put the pod",
     "scheduler_plugins.snapshot.cache:ClusterCache.read": "event: read the pod",
     "scheduler_plugins.snapshot.cache:ClusterCache.place": "event: load of the node",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import or_
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from scheduler_plugins.snapshot.units import INT64_MAX, Vector, round_half_away
 
 NAME: Final = "LoadAwareScheduling"  # how profiles and tables call it
 EXPIRED: Final = "node(s) nodeMetric expired"  # reason for refusing a node whose report is too old
+
+_Statistic: TypeAlias = tuple[str, float]  # an aggregation: its type, and its duration [s]
 
 _PERCENT: Final = 100
 _DOUBLE_SLACK: Final = 42
@@ -44,9 +46,6 @@ class LoadAware(LoadAwareArguments):
                 ("limit", np.int64, shape),  # thresholds in percent, for every pod
                 ("ceiling", np.int64, shape),  # a load up to which they pass; the largest number: all pass
                 ("prod_limit", np.int64, shape),  # the same for Prod pods, where by_prod is set
-                ("load", np.int64, shape),  # measured and expected, that the filter compares
-                ("score_load", np.int64, shape),  # the same for the score
-                ("prod_load", np.int64, shape),  # the part of the Prod pods
                 ("updated", np.float64),  # time of the report; -inf: no agent has written one [unix s]
                 ("reported", np.bool_),  # there is a report to compare
                 ("measured", np.bool_, shape),  # whether usage of the resource is known, for the filter
@@ -54,6 +53,9 @@ class LoadAware(LoadAwareArguments):
                 ("scored", np.bool_),  # the same of every resource that weighs in the score
                 ("aggregated", np.bool_),  # limit and load are of the aggregated group
                 ("by_prod", np.bool_),  # Prod pods have their own thresholds here
+                ("load", np.int64, shape),  # measured and expected, that the filter compares
+                ("score_load", np.int64, shape),  # the same for the score
+                ("prod_load", np.int64, shape),  # the part of the Prod pods
                 *(
                     [
                         ("peak_load", np.int64, shape),  # predicted and expected; measured where nothing is predicted
@@ -68,6 +70,12 @@ class LoadAware(LoadAwareArguments):
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
         """A node's record."""
+        ledger, (statistic, scored, lasting) = node.ledger, node.once(NAME, self._lasting)
+        loads = ledger.load(statistic), ledger.load(scored), ledger.prod_load
+        return *lasting, *loads, *(self._peak(ledger) if self.use_prediction else ())
+
+    def _lasting(self, node: NodeState) -> tuple[_Statistic | None, _Statistic | None, tuple[Any, ...]]:
+        """The aggregations of the loads that the filter and the score compare, and the record up to these."""
         ledger, report, resources = node.ledger, node.ledger.report, self.resources
         thresholds = self.thresholds(node.annotations)
         group = thresholds.aggregated
@@ -75,26 +83,29 @@ class LoadAware(LoadAwareArguments):
         statistic = (group.usage_aggregation_type, group.usage_aggregated_duration) if group.filters else None
         by_score = self.aggregated
         scored = (by_score.score_aggregation_type, by_score.score_aggregated_duration) if by_score else ("", LONGEST)
+        scored_statistic = scored if scored[0] else None
         allocatable, limits = _vector(resources, node.allocatable), _vector(resources, limit)
         measured = ledger.measured(statistic)
         prod_limit = _vector(resources, thresholds.prod)
         return (
-            allocatable,
-            limits,
-            tuple(map(ceiling, [limit * known for limit, known in zip(limits, measured, strict=True)], allocatable)),
-            prod_limit,
-            ledger.load(statistic),
-            ledger.load(scored if scored[0] else None),
-            ledger.prod_load,
-            -np.inf if report is None or report.update_time is None else report.update_time,
-            # Without a time no agent has written it. Without a check of the age, its usage counts nevertheless.
-            report is not None and (report.update_time is not None or self.filter_expired_node_metrics is False),
-            measured,
-            ledger.measured(),
-            all(map(or_, ledger.measured(scored if scored[0] else None), self._weightless)),
-            group.filters,
-            any(prod_limit),
-            *(self._peak(ledger) if self.use_prediction else ()),
+            statistic,
+            scored_statistic,
+            (
+                allocatable,
+                limits,
+                tuple(
+                    map(ceiling, [limit * known for limit, known in zip(limits, measured, strict=True)], allocatable)
+                ),
+                prod_limit,
+                -np.inf if report is None or report.update_time is None else report.update_time,
+                # Without a time no agent has written it. Without a check of the age, its usage counts nevertheless.
+                report is not None and (report.update_time is not None or self.filter_expired_node_metrics is False),
+                measured,
+                ledger.measured(),
+                all(map(or_, ledger.measured(scored_statistic), self._weightless)),
+                group.filters,
+                any(prod_limit),
+            ),
         )
 
     @cached_property

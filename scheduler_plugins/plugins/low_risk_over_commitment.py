@@ -118,35 +118,40 @@ class LowRiskOverCommitment:
                 ("mean", np.float64, (2,)),  # usage as a share of the capacity
                 ("stdev", np.float64, (2,)),  # its deviation as measured
                 ("deviation", np.float64, (2,)),  # the same before smoothing
-                ("load_risk", np.float64, (2,)),  # without pods in flight
                 ("measured", np.bool_),  # there are metrics of the node
                 ("measured_at", np.float64),  # end of their window; -inf: not stated [unix s]
+                ("load_risk", np.float64, (2,)),  # without pods in flight
             ]
         )
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
         """A node's record. The load's risk does not depend on the pod in question, and so is made here."""
+        measured = node.once(NAME, self._measured)
+        sums, risks = node.sums[NAME], []
+        for column, (capacity, known, mean, _, deviation) in enumerate(zip(*measured[:5], strict=True)):
+            request, limit = min(sums[column], capacity), sums[_LIMIT][column]
+            if self.best_effort_may_fill_node and sums[_BEST_EFFORT]:
+                limit = max(limit, capacity)
+            risks.append(load_risk(mean, deviation, request, limit, capacity) if known else 0.0)
+        return *measured, tuple(risks)
+
+    def _measured(self, node: NodeState) -> tuple[Any, ...]:
+        """The record without the risk: it does not depend on the node's pods."""
         reported = self.provider() is None
         reading = self._reported(node) if reported else node.readings.get(NAME)
         window = self.smoothing_window_size if reading is not None and reading.smoothed else 1
-        sums = node.sums[NAME]
         columns = []
-        for column, statistic in enumerate(_statistics(reading)):
-            capacity = node.own_allocatable.get(RESOURCES[column], 0)
+        for resource, statistic in zip(RESOURCES, _statistics(reading), strict=True):
+            capacity = node.own_allocatable.get(resource, 0)
             if statistic is None:
-                columns.append((capacity, False, 0.0, 0.0, 0.0, 0.0))
+                columns.append((capacity, False, 0.0, 0.0, 0.0))
                 continue
             amounts = (statistic.average, statistic.stdev)
             average, stdev = amounts if reported else (used(percent, capacity) for percent in amounts)
             mean, share = shares(average, stdev, capacity)
-            deviation = widened(mean, share, window)
-            request, limit = min(sums[column], capacity), sums[_LIMIT][column]
-            if self.best_effort_may_fill_node and sums[_BEST_EFFORT]:
-                limit = max(limit, capacity)
-            risk = load_risk(mean, deviation, request, limit, capacity)
-            columns.append((capacity, True, mean, share, deviation, risk))
+            columns.append((capacity, True, mean, share, widened(mean, share, window)))
         measured_at = -np.inf if reading is None else reading.measured_at
-        return (*zip(*columns, strict=True), reading is not None, measured_at)
+        return *zip(*columns, strict=True), reading is not None, measured_at
 
     def _reported(self, node: NodeState) -> Utilisation | None:
         """The reading that the node's own report is: amounts in place of percents."""

@@ -58,7 +58,11 @@ class MidResources:
         )
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
-        """A node's record."""
+        """A node's record: it does not depend on the node's pods."""
+        return node.once(NAME, self._record)
+
+    @staticmethod
+    def _record(node: NodeState) -> tuple[Any, ...]:
         report = node.ledger.report
         deficit = report is not None and report.conditions.get(names.CONDITION_MID_DEFICIT, False)
         return deficit, _time(report)

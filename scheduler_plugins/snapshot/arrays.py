@@ -1,8 +1,8 @@
 """Nodes as arrays: what filters and scores see. Frozen: a change makes a new snapshot."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 Table: TypeAlias = NDArray[Any]  # a structured array: one record per node
+
+_Made = TypeVar("_Made")
 
 _DEVIATIONS: Final = 4.0  # how many standard deviations more than their mean pods in flight may be on a node
 
@@ -34,6 +36,15 @@ class NodeState:
     """Sums over the pods that are bound to it, by the name of their plugin (see `accounts`)."""
     readings: Mapping[str, Any]
     """The last readings of the plugins' own sources for the node, by plugin name; absent: none so far."""
+    lasting: dict[str, Any] = field(default_factory=dict)
+    """The results of `once`, by plugin name; emptied when anything but the node's pods changes."""
+
+    def once(self, plugin: str, make: Callable[["NodeState"], _Made]) -> _Made:
+        """What a plugin makes of all but the node's pods: made again only after a change of that."""
+        made: _Made | None = self.lasting.get(plugin)
+        if made is None:
+            made = self.lasting[plugin] = make(self)
+        return made
 
 
 @runtime_checkable
@@ -44,7 +55,10 @@ class NodeTable(Protocol):
         """The fields of a node's record."""
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
-        """A node's record, in the order of the fields. Called once per node and change."""
+        """A node's record, in the order of the fields. Called once per node and change.
+
+        The same object as before is not written again.
+        """
 
 
 @runtime_checkable

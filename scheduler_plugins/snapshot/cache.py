@@ -83,6 +83,8 @@ class ClusterCache:
         self._sums: dict[str, Vector] = {}
         self._readings: dict[str, dict[str, Any]] = {}
         self._nodes: dict[str, _NodeFacts] = {}
+        self._lasting: dict[str, dict[str, Any]] = {}  # what plugins made of all but a node's pods
+        self._written: dict[str, dict[str, tuple[Any, ...]]] = {}  # the records of a node as they were written last
         self.groups = NodeGroups()  # the nodes as pods' soft constraints see them
         self._ledgers: dict[str, NodeLedger] = {}
         self._no_load = NodeLedger(rules)
@@ -150,12 +152,16 @@ class ClusterCache:
             ledger=self._ledgers.get(name, self._no_load),
             sums=self._accounts.parts(sums),
             readings=self._readings.get(name, _NO_READINGS),
+            lasting=self._lasting.setdefault(name, {}),
         )
         self._rows.write_sums(name, sums)
-        failures = [*facts.problems]
+        failures, written = [*facts.problems], self._written.setdefault(name, {})
         for key, table in self._tables.items():
             try:
-                self._rows.write(key, name, table.record(state))
+                record = table.record(state)
+                if record is not written.get(key):
+                    self._rows.write(key, name, record)
+                    written[key] = record
             except Exception as error:  # noqa: BLE001 - any plugin may fail, and one node must not stop all others
                 failures.append(f"{key} keeps its former record: {type(error).__name__}: {error}")
         self._note_failures(name, "; ".join(failures))
@@ -204,7 +210,7 @@ class ClusterCache:
         elif self._nodes[name] == facts:
             return
         self._nodes[name] = facts
-        self._stale.add(name)
+        self._renew(name)
 
     def delete_node(self, name: str) -> None:
         """Forget a Node. Its pods and report stay until they are gone themselves."""
@@ -213,7 +219,8 @@ class ClusterCache:
         if self._nodes.pop(name, None) is not None:
             self._rows.remove(name)
             self.groups.delete(name)
-            self._failures.pop(name, None)
+            for kept in (self._failures, self._lasting, self._written):
+                kept.pop(name, None)
 
     # Data of plugins' own sources
 
@@ -223,13 +230,13 @@ class ClusterCache:
             node_readings = self._readings.setdefault(name, {})
             if node_readings.get(plugin) != reading:
                 node_readings[plugin] = reading
-                self._stale.add(name)
+                self._renew(name)
 
     def retain_readings(self, plugin: str, names: AbstractSet[str]) -> None:
         """Forget data of a plugin's own source for all nodes but these."""
         for name in [name for name, given in self._readings.items() if plugin in given and name not in names]:
             del self._readings[name][plugin]
-            self._stale.add(name)
+            self._renew(name)
             if not self._readings[name]:
                 del self._readings[name]
 
@@ -248,6 +255,7 @@ class ClusterCache:
         ledger = self._ledger_for(name)
         if report is None or ledger.report != report:
             ledger.receive(report)
+            self._renew(name)
             self._changed(name)
 
     def read(self, pod: Mapping[str, Any]) -> PodRequest:
@@ -368,6 +376,11 @@ class ClusterCache:
             self._rows.charge(charge.names, charge.pod, -1)
 
     # Ledgers
+
+    def _renew(self, name: str) -> None:
+        """Make the records of a node anew: more than its pods has changed."""
+        self._lasting.pop(name, None)
+        self._stale.add(name)
 
     def _ledger_for(self, name: str) -> NodeLedger:
         return self._ledgers.setdefault(name, NodeLedger(self.rules))

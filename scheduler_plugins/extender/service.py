@@ -86,7 +86,7 @@ class Extender:
             reason = shortened(error)
             return FilterResult(unresolvable=dict.fromkeys(arguments.names, reason), families=frozenset({_UNREADABLE}))
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
-        nodes, unknown = self._cache.select(arguments.names, self._clock())
+        nodes, unknown = self._cache.view(arguments.names, self._clock())
         self._relieve(pod, nodes)
         verdict = self._cycle.filter(pod, nodes.cautious())
         passing = np.flatnonzero(verdict.passes)
@@ -122,7 +122,7 @@ class Extender:
         pod = self._read(arguments)
         charge = self._cache.in_flight.get(pod.uid)
         self._cache.release(pod.uid)
-        nodes, unknown = self._cache.select(arguments.names, self._clock())
+        nodes, unknown = self._cache.view(arguments.names, self._clock())
         try:
             exact = self._cycle.score(pod, nodes)
         except PluginError:
@@ -182,8 +182,9 @@ class Extender:
             ledger = self._cache.ledger(result.node) if result is not None else None
             if result is not None and ledger is not None and result.node in nodes.names:
                 row = nodes.names.index(result.node)
-                relief = np.array(ledger.left_behind(result.victims, result.relief), np.int64)
-                nodes.landing[row, :, : len(relief)] -= relief
+                relief = ledger.left_behind(result.victims, result.relief)
+                for field in ("mean", "whole"):
+                    nodes.common[field][row, : len(relief)] -= relief
 
     def _read(self, arguments: Arguments | Preemption) -> PodRequest:
         """The pod as numbers: as the watch brought it, or as kube-scheduler sent it."""

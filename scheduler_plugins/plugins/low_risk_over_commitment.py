@@ -6,15 +6,14 @@ A counterpart of Trimaran's plugin of that name: same arguments and numbers. Sco
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, shares, used, widened
 from scheduler_plugins.providers.spec import NODE_METRIC, TYPES, MetricProvider, ProviderSpec, is_url, without_login
-from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table
+from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table, as_array
 from scheduler_plugins.snapshot.estimate import is_best_effort, pod_totals
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST, NodeReport, Statistic, Utilisation
@@ -22,7 +21,6 @@ from scheduler_plugins.snapshot.units import Vector, round_half_away
 
 NAME: Final = "LowRiskOverCommitment"  # how profiles and tables call it
 RESOURCES: Final = ("cpu", "memory")  # its resources; the rows of its arrays
-_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _DEFAULT_WEIGHT: Final = 0.5
 _MOST: Final = 2**50
@@ -184,10 +182,10 @@ class LowRiskOverCommitment:
 
     def totals(self, nodes: Nodes, more: Vector = (0, 0, 0, 0, 0)) -> Totals:
         """Return the sums of the nodes, and `more`: the numbers of a pod. Pods in flight count as bound ones."""
-        capacity = _by_resource(nodes.tables[NAME]["capacity"])
-        sums = _by_resource(nodes.bound(NAME) + nodes.expected(NAME)) + np.array(more, np.int64)[:, None]
+        capacity = nodes.tables[NAME]["capacity"].T
+        sums = (nodes.bound(NAME) + nodes.expected(NAME) + as_array(more)).T
         request, limit = np.minimum(sums[_REQUEST], capacity), sums[_LIMIT]
-        if self.best_effort_may_fill_node:
+        if self.best_effort_may_fill_node and np.count_nonzero(sums[_BEST_EFFORT]):
             limit = np.where(sums[_BEST_EFFORT] > 0, np.maximum(limit, capacity), limit)
         return Totals(request, limit, capacity)
 
@@ -198,7 +196,7 @@ class LowRiskOverCommitment:
         flight request is in it as soon as they are bound, some milliseconds later.
         """
         table = nodes.tables[NAME]
-        risk: FloatArray = _by_resource(table["load_risk"]) * self.fresh(table, nodes.now)
+        risk: FloatArray = table["load_risk"].T * self.fresh(table, nodes.now)
         return risk
 
     def risk(self, totals: Totals, load: FloatArray) -> FloatArray:
@@ -221,8 +219,8 @@ class LowRiskOverCommitment:
         risks = (limit_risks(*totals), load, self.risk(totals, load))
         return [
             {
-                "metrics": _state(table[row], fresh=bool(fresh[row])),
-                "ageSeconds": _age(table[row], nodes.now),
+                "metrics": _state(table.record(row), fresh=bool(fresh[row])),
+                "ageSeconds": _age(table.record(row), nodes.now),
                 **{
                     name: _explained(
                         column,
@@ -241,11 +239,6 @@ class LowRiskOverCommitment:
 def _statistic(average: int | None, stdev: int | None) -> Statistic | None:
     """None: the report does not state the resource. A deviation that it does not state is 0."""
     return None if average is None else Statistic(average, stdev or 0)
-
-
-def _by_resource(columns: NDArray[_Scalar]) -> NDArray[_Scalar]:
-    """Transposed, each row in one piece: three times as fast to reckon with as rows of two numbers."""
-    return np.ascontiguousarray(columns.T)
 
 
 def _window(report: NodeReport, duration: float) -> float:

@@ -90,7 +90,9 @@ class MidResources:
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         verdict, table = self.filter(pod, nodes), nodes.tables[NAME]
-        return [dict(self._of_node(pod, table[row], nodes.now, verdict.refusal(row))) for row in range(len(nodes))]
+        return [
+            dict(self._of_node(pod, table.record(row), nodes.now, verdict.refusal(row))) for row in range(len(nodes))
+        ]
 
     def _of_node(
         self,

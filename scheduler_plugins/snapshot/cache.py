@@ -119,9 +119,14 @@ class ClusterCache:
         return self._readings.get(node, _NO_READINGS)
 
     def select(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
-        """The present state of some nodes, in this order, for one decision; and the names that are not known."""
+        """The present state of some nodes, in this order, and the names that are not known."""
+        nodes, unknown = self.view(names, now)
+        return nodes.settled(), unknown
+
+    def view(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
+        """The same for one decision: it is valid until the next change of this cache."""
         self._catch_up(now)
-        return self._rows.select(names, now)
+        return self._rows.view(names, now)
 
     def freeze(self, now: float) -> Snapshot:
         self._catch_up(now)
@@ -160,7 +165,7 @@ class ClusterCache:
             try:
                 record = table.record(state)
                 if record is not written.get(key):
-                    self._rows.write(key, name, record)
+                    self._rows.write(key, name, record, written.get(key, ()))
                     written[key] = record
             except Exception as error:  # noqa: BLE001 - any plugin may fail, and one node must not stop all others
                 failures.append(f"{key} keeps its former record: {type(error).__name__}: {error}")

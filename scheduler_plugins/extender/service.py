@@ -88,8 +88,8 @@ class Extender:
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
         nodes, unknown = self._cache.view(arguments.names, self._clock())
         self._relieve(pod, nodes)
-        verdict = self._cycle.filter(pod, nodes.cautious())
-        passing = np.flatnonzero(verdict.passes)
+        verdict = self._cycle.filter(pod, nodes.cautious() if self._cache.in_flight else nodes)
+        passing = nodes if verdict.refuses_none else nodes.take(np.flatnonzero(verdict.passes))
         if not len(passing) and not unknown:
             if len(nodes):
                 self._on_refused(pod, decoded(arguments.pod), nodes.names, verdict)
@@ -101,12 +101,11 @@ class Extender:
             self._on_refused(pod, decoded(arguments.pod), everywhere, verdict)
             return _refused(everywhere, verdict)
         if self._answering.mode is Mode.WEIGHTED:
-            names = [nodes.names[row] for row in passing.tolist()] + unknown
+            names = [*passing.names, *unknown]
             # The node is known once scores are requested, which kube-scheduler does not for a single node.
             self._cache.charge(pod, names if len(names) == 1 else [], nodes.now)
             return FilterResult(names)
-        candidates = nodes if len(passing) == len(nodes) else nodes.take(passing)
-        names, likely = self._best(pod, candidates)
+        names, likely = self._best(pod, passing)
         # A node that is not known yet has no load that we know of: it comes last.
         names += unknown[: max(self._answering.shortlist.size - len(names), 0)]
         self._cache.charge(pod, likely or names, nodes.now)
@@ -205,12 +204,18 @@ class Extender:
         if pod.preferences.per_node:
             rows = best(scores, len(nodes), self._generator)
         else:
-            there = set(nodes.names)
-            near = (charge for charge in self._cache.in_flight.values() if not there.isdisjoint(charge.names))
-            in_flight = sum(1 for _ in islice(near, _CROWD))
-            rows = self._answering.shortlist.choose(scores, groups, self._generator, in_flight)
-        named, likely = ([nodes.names[row] for row in result.tolist()] for result in (rows, groups.likely(rows)))
-        return named, likely
+            rows = self._answering.shortlist.choose(scores, groups, self._generator, self._in_flight(nodes))
+        likely, named = groups.likely(rows), [nodes.names[row] for row in rows.tolist()]
+        return named, named if likely is rows else [nodes.names[row] for row in likely.tolist()]
+
+    def _in_flight(self, nodes: Nodes) -> int:
+        """The number of pods in flight that may land on these nodes, at most `_CROWD`."""
+        charges = self._cache.in_flight
+        if not charges:
+            return 0
+        there = set(nodes.names)
+        near = (charge for charge in charges.values() if not there.isdisjoint(charge.names))
+        return sum(1 for _ in islice(near, _CROWD))
 
 
 def _refused(names: Sequence[str], verdict: Verdict) -> FilterResult:

@@ -6,6 +6,7 @@ A counterpart of Trimaran's plugin of that name: same arguments and numbers. Sco
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
@@ -38,7 +39,7 @@ class Totals(NamedTuple):
     capacity: IntArray  # of the nodes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LowRiskOverCommitment:
     """The plugin; its fields are its arguments."""
 
@@ -85,7 +86,7 @@ class LowRiskOverCommitment:
             return None
         return ProviderSpec(self.metric_provider, self.watcher_address or None, self.parity)
 
-    @property
+    @cached_property
     def weights(self) -> FloatArray:
         """Weights of the limits' risk, shape (2,)."""
         weights = self.risk_limit_weights or {}
@@ -196,13 +197,16 @@ class LowRiskOverCommitment:
         flight request is in it as soon as they are bound, some milliseconds later.
         """
         table = nodes.tables[NAME]
-        risk: FloatArray = table["load_risk"].T * self.fresh(table, nodes.now)
-        return risk
+        risk: FloatArray = table["load_risk"].T
+        fresh = self.fresh(table, nodes.now)
+        return risk if np.count_nonzero(fresh) == len(fresh) else risk * fresh
 
     def risk(self, totals: Totals, load: FloatArray) -> FloatArray:
         """Both risks together, within 0 and 1, shape (2, N): weight * limits' risk + (1 - weight) * load's risk."""
-        weights = self.weights[:, None]
-        risk: FloatArray = weights * limit_risks(*totals) + (1 - weights) * load
+        weights, limits = self.weights[:, None], limit_risks(*totals)
+        risk: FloatArray = (1 - weights) * load
+        if np.count_nonzero(limits):
+            risk = weights * limits + risk
         return np.minimum(np.maximum(risk, 0.0), 1.0)
 
     def fresh(self, table: Table, now: float) -> BoolArray:

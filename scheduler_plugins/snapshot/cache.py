@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import add, sub
 from types import MappingProxyType
 from typing import Any, Final
@@ -27,7 +27,7 @@ from scheduler_plugins.snapshot.in_flight import (
 )
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
-from scheduler_plugins.snapshot.pod import NO_FACTS, PodRequest, PodTemplate
+from scheduler_plugins.snapshot.pod import PodRequest, PodTemplate
 from scheduler_plugins.snapshot.pod_template import TEMPLATE_BYTES, template_key
 from scheduler_plugins.snapshot.preferences import NodeGroups
 from scheduler_plugins.snapshot.report import NodeReport
@@ -299,8 +299,9 @@ class ClusterCache:
             self._pending.pop(request.uid, None)
         for state in self.plugin_states.values():
             state.pod_changed(request)
-        # What plugins read of a bound pod is theirs to keep: there may be 150,000.
-        self.place(replace(request, facts=NO_FACTS, alike=()) if request.facts and request.node_name else request, now)
+        if request.node_name:
+            request.forget_facts()
+        self.place(request, now)
 
     def place(self, request: PodRequest, now: float) -> None:
         """Count a bound pod as load; plugins' states are not updated."""
@@ -388,7 +389,10 @@ class ClusterCache:
         self._stale.add(name)
 
     def _ledger_for(self, name: str) -> NodeLedger:
-        return self._ledgers.setdefault(name, NodeLedger(self.rules))
+        ledger = self._ledgers.get(name)
+        if ledger is None:
+            ledger = self._ledgers[name] = NodeLedger(self.rules)
+        return ledger
 
     def _changed(self, name: str) -> None:
         self._stale.add(name)

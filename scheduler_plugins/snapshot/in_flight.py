@@ -237,10 +237,16 @@ class Reservations:
 
     def expire(self, now: float) -> None:
         """Drop expired charges."""
+        for uid in self._reserved.expired(now):
+            self.unreserve(uid)
+        if self._queues:
+            self._expire_unconfirmed(now)
+
+    def _expire_unconfirmed(self, now: float) -> None:
         present = self._present(now)
         settled = {queue for queue, since in self._served.items() if queue and present - since >= SETTLED_SECONDS}
         unconfirmed = [uid for uid in self._unconfirmed.charges if self._queues[uid] in settled] if settled else []
-        for uid in (*self._reserved.expired(now), *self._unconfirmed.expired(now), *unconfirmed):
+        for uid in (*self._unconfirmed.expired(now), *unconfirmed):
             self.unreserve(uid)
         self._served.update(dict.fromkeys(settled, math.inf))
         if not self._unconfirmed.charges:

@@ -39,6 +39,7 @@ NODES, ROUNDS, PODS = (1000, 5000), 5, 500
 MINUTES: Final = 25.0  # no run begins later than that
 PATIENCE_SECONDS: Final = 180
 WORKERS: Final = 16
+_LEAST_MS: Final = 0.002  # the least CPU time per pod of a step that a table shows [ms]
 PATH: Final = "/api/v1/namespaces/default/pods"
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 PROCESSES: Final = ("scheduler", "apiserver", "etcd", "extender")
@@ -315,7 +316,8 @@ def items(runs: Sequence[Run]) -> Iterator[Item]:
 
 def _profile(nodes: int, mode: Mode, runs: Sequence[Run]) -> Table:
     steps = {step: median([run.profile.get(step, 0.0) for run in runs]) for run in runs for step in run.profile}
-    cells = [(step, f"{steps[step]:.3f}") for step in sorted(steps, key=lambda step: -steps[step])]
+    shown = sorted((step for step in steps if steps[step] >= _LEAST_MS), key=lambda step: -steps[step])
+    cells = [(step, f"{steps[step]:.3f}") for step in shown]
     title = f"CPU per pod of the extender by step, {nodes:,} nodes, {mode.title}, the measuring included:"
     return Table(title, [("step", "median [ms]"), *cells])
 

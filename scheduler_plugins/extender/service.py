@@ -182,8 +182,8 @@ class Extender:
             if result is not None and ledger is not None and result.node in nodes.names:
                 row = nodes.names.index(result.node)
                 relief = ledger.left_behind(result.victims, result.relief)
-                for field in ("mean", "whole"):
-                    nodes.common[field][row, : len(relief)] -= relief
+                landing = nodes.common["landing"][row].reshape(2, -1)
+                landing[:, : len(relief)] -= relief
 
     def _read(self, arguments: Arguments | Preemption) -> PodRequest:
         """The pod as numbers: as the watch brought it, or as kube-scheduler sent it."""

@@ -122,9 +122,9 @@ class Nodes:
     names: Sequence[str]  # their names
     tables: Mapping[str, Table]  # the plugins' records, by plugin name
     common: Table
-    """Numbers that are no plugin's: `ids`; `sums` over the bound pods, (N, W); of pods in flight, (N, 2 R + W):
-    estimated usage, the Prod part of it, and the sums for plugins. First their `mean`: of a pod that may land on k
-    nodes, each has a k-th; its `variance`; and the `whole`: all of each."""
+    """Numbers that are no plugin's: `ids`; `sums` over the bound pods, (N, W); `landing`, of pods in flight: estimated
+    usage, the Prod part of it, and the sums for plugins, (N, 2 (2 R + W)). First the mean: of a pod that may land on k
+    nodes, each has a k-th; then all of each. `variance` is that of the mean, (N, 2 R + W)."""
     resources: int  # R: how many resources load is counted in
     accounts: Mapping[str, slice]  # which columns of the sums belong to a plugin, by its name
     plugin_states: Mapping[str, PluginState]
@@ -142,17 +142,18 @@ class Nodes:
     @property
     def in_flight(self) -> IntArray:
         """Estimated usage of pods in flight, shape (N, R)."""
-        return self.common["mean"][:, : self.resources]
+        return self.common["landing"][:, : self.resources]
 
     @property
     def in_flight_prod(self) -> IntArray:
         """The part of it that is Prod, shape (N, R)."""
-        return self.common["mean"][:, self.resources : 2 * self.resources]
+        return self.common["landing"][:, self.resources : 2 * self.resources]
 
     @property
     def in_flight_sums(self) -> IntArray:
         """The plugins' sums over these pods, shape (N, W)."""
-        return self.common["mean"][:, 2 * self.resources :]
+        landing = self.common["landing"]
+        return landing[:, 2 * self.resources : landing.shape[1] // 2]
 
     def cautious(self) -> "Nodes":
         """The same nodes as if as many pods in flight had landed on each as may well be.
@@ -160,12 +161,13 @@ class Nodes:
         Which of its nodes a pod lands on is kube-scheduler's choice, so many may land on one: at most all, and hardly
         more than four standard deviations above the mean.
         """
-        whole = self.common["whole"]
-        if not np.count_nonzero(whole):
+        landing = self.common["landing"].T
+        if not np.count_nonzero(landing):
             return self
-        deviation = np.sqrt(np.maximum(self.common["variance"], 0.0))
-        further = np.ceil(_DEVIATIONS * deviation).astype(np.int64)
-        return replace(self, common=self.common.with_array("mean", np.minimum(whole, self.common["mean"] + further)))
+        mean, whole = landing[: len(landing) // 2], landing[len(landing) // 2 :]
+        further = np.ceil(_DEVIATIONS * np.sqrt(np.maximum(self.common["variance"].T, 0.0)))
+        cautious = np.concatenate((np.minimum(whole, mean + further.astype(np.int64)), whole))
+        return replace(self, common=self.common.with_array("landing", cautious.T))
 
     def take(self, rows: NDArray[np.intp], names: Sequence[str] | None = None) -> "Nodes":
         """Only the nodes of these rows, in this order; `names` saves looking theirs up."""
@@ -204,11 +206,14 @@ class Snapshot(Nodes):
 
     def select(self, names: Sequence[str]) -> tuple[Nodes, list[str]]:
         """The nodes of these names, in this order, and the names that are not known."""
-        try:
-            return self._rows(names), []
-        except KeyError:
-            present = [name for name in names if name in self.index]
-            return self._rows(present), [name for name in names if name not in self.index]
+        rows, present, unknown = rows_of(names, self.index)
+        return self.take(rows, present), unknown
 
-    def _rows(self, names: Sequence[str]) -> Nodes:
-        return self.take(np.fromiter(map(self.index.__getitem__, names), np.intp, len(names)), names)
+
+def rows_of(names: Sequence[str], index: Mapping[str, int]) -> tuple[NDArray[np.intp], Sequence[str], list[str]]:
+    """The rows of the nodes that are known, their names, and the names that are not known."""
+    try:
+        return np.fromiter(map(index.__getitem__, names), np.intp, len(names)), names, []
+    except KeyError:
+        present = [name for name in names if name in index]
+        return rows_of(present, index)[0], present, [name for name in names if name not in index]

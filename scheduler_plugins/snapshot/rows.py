@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_plugins.snapshot.accounts import Accounts
-from scheduler_plugins.snapshot.arrays import Nodes, Snapshot, Table
+from scheduler_plugins.snapshot.arrays import Nodes, Snapshot, Table, rows_of
 from scheduler_plugins.snapshot.plugin_state import PluginState
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
@@ -35,9 +35,10 @@ class Rows:
         self._names: list[str] = []
         self._index: dict[str, int] = {}
         self._nothing: Vector = (0,) * resources
-        wide = (2 * resources + accounts.width,)
-        landing = [("mean", np.int64, wide), ("whole", np.int64, wide), ("variance", np.float64, wide)]
+        wide = 2 * resources + accounts.width
+        landing = [("landing", np.int64, (2 * wide,)), ("variance", np.float64, (wide,))]
         common = np.dtype([("ids", np.int64), ("sums", np.int64, (accounts.width,)), *landing])
+        self._tables = tuple(dtypes)
         tables = {_COMMON: common, **dtypes}
         self._columns: dict[str, _Columns] = {table: _columns(dtype) for table, dtype in tables.items()}
         self._frozen: dict[str, _Columns] = {}
@@ -109,15 +110,12 @@ class Rows:
         amounts = (*pod.estimate, *(pod.estimate if pod.prod else self._nothing), *self._accounts.flat(pod.amounts))
         if not names or not any(amounts):
             return
-        rows, parts = np.array([self._index.get(name, -1) for name in names], np.intp), _parts(amounts, len(names))
-        if rows.min() < 0:
-            valid = rows >= 0
-            rows, parts = rows[valid], {field: part[..., valid] for field, part in parts.items()}
-        common = self._columns[_COMMON]
-        places = np.arange(len(amounts))[:, None] * common["mean"].shape[1] + rows  # one index is faster than two
-        for field, part in parts.items():
-            flat = common[field].reshape(-1)
-            flat[places] += part if times == 1 else -part
+        parts, listed = _parts(amounts, len(names)), [self._index.get(name, -1) for name in names]
+        rows, known = np.array(listed, np.intp), slice(None) if -1 not in listed else np.array(listed) >= 0
+        for field, (columns, part) in parts.items():
+            column = self._columns[_COMMON][field]
+            places = columns * column.shape[1] + rows[known]  # one index is faster than two
+            column.reshape(-1)[places] += times * part[:, known]
         self._frozen.pop(_COMMON, None)
 
     def view(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
@@ -128,7 +126,16 @@ class Rows:
         """
         if self._scattered:
             self._gather_names()
-        return self._snapshot(self._columns, self._names, self._index, now).select(names)
+        rows, present, unknown = rows_of(names, self._index)
+        return Nodes(
+            names=present,
+            tables={table: Table(self._columns[table], rows) for table in self._tables},
+            common=Table(self._columns[_COMMON], rows),
+            resources=len(self._nothing),
+            accounts=self._accounts.slices,
+            plugin_states=self._plugin_states,
+            now=now,
+        ), unknown
 
     def freeze(self, now: float) -> Snapshot:
         """The present state as a snapshot that no later change touches."""
@@ -140,20 +147,15 @@ class Rows:
             self._frozen[table] = {field: column[..., : len(self._names)].copy() for field, column in columns}
             for column in self._frozen[table].values():
                 column.flags.writeable = False
-        return self._snapshot(self._frozen, self._frozen_names, self._frozen_index, now)
-
-    def _snapshot(
-        self, columns: Mapping[str, _Columns], names: Sequence[str], index: Mapping[str, int], now: float
-    ) -> Snapshot:
         return Snapshot(
-            names=names,
-            tables={table: Table(of_table) for table, of_table in columns.items() if table != _COMMON},
-            common=Table(columns[_COMMON]),
+            names=self._frozen_names,
+            tables={table: Table(self._frozen[table]) for table in self._tables},
+            common=Table(self._frozen[_COMMON]),
             resources=len(self._nothing),
             accounts=self._accounts.slices,
             plugin_states=self._plugin_states,
             now=now,
-            index=index,
+            index=self._frozen_index,
         )
 
 
@@ -168,13 +170,15 @@ def _columns(dtype: np.dtype[Any]) -> _Columns:
 
 
 @lru_cache(maxsize=64)  # pods of a workload are charged alike
-def _parts(amounts: Vector, count: int) -> Mapping[str, NDArray[Any]]:
-    """What each of k nodes gets of a pod that may land on any of them, shape (amounts, k).
+def _parts(amounts: Vector, count: int) -> Mapping[str, tuple[NDArray[np.intp], NDArray[Any]]]:
+    """What each of k nodes gets of a pod that may land on any of them: by field, which columns, and their amounts.
 
     Of the mean a k-th: a/k in whole numbers; the rest goes to the first nodes. Its variance is a^2 (1/k) (1 - 1/k).
     """
-    whole = np.array(amounts, np.int64)[:, None]
-    share, everywhere = whole // count, np.ones(count, np.int64)
-    variance = np.square(whole.astype(np.float64)) * ((count - 1) / count**2)
+    present = np.flatnonzero(amounts)[:, None]
+    whole, everywhere = np.array(amounts, np.int64)[present], np.ones(count, np.int64)
+    share = whole // count
     mean = share + (np.arange(count) < whole - share * count)
-    return {"mean": mean, "whole": whole * everywhere, "variance": variance * everywhere}
+    variance = np.square(whole.astype(np.float64)) * ((count - 1) / count**2)
+    landing = np.concatenate((present, present + len(amounts))), np.concatenate((mean, whole * everywhere))
+    return {"landing": landing, "variance": (present, variance * everywhere)}

@@ -63,6 +63,21 @@ class Hold:
 
 
 @dataclass(slots=True)
+class NodeHeat:
+    """The state of one node between reconciliations."""
+
+    hold: Hold = field(default_factory=Hold)
+    load: Load = field(default_factory=lambda: Load(HotSettings()))  # by the last report
+    decision: Decision = Decision(False, Reason.OFF)  # noqa: RUF009 - a frozen value
+    written: str = ""  # the effect of the taint that this manager has seen on the Node or written to it
+    reported: Reason = Reason.OFF  # the reason of the last event
+
+    def clear(self) -> None:
+        """Drop the observations, as of a node that is new."""
+        self.hold, self.written = Hold(), ""
+
+
+@dataclass(slots=True)
 class Places:
     """The hot nodes of the cluster that have a place, or wait for one, and the rate of new taints."""
 

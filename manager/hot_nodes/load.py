@@ -14,13 +14,21 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from crds.colocation import DEFAULTS, ColocationStrategy
+from crds.names import TAINT_HOT
 from manager.inputs import Amounts, NodeInputs, Resource
+from manager.inputs.reading import get_objects
 
 OFF: Final = "off"
 DRY_RUN: Final = "dryRun"
 EFFECTS: Final[Mapping[str, str]] = {"prefer": "PreferNoSchedule", "noSchedule": "NoSchedule"}
 """Mode -> effect of the taint; the other modes set none."""
 _PEAK: Final = "peak"
+
+
+def effects_on(node: Mapping[str, Any]) -> str:
+    """Return the effect of the taint on a Node, or its effects; empty where it has none."""
+    taints = get_objects(node, "spec", "taints")
+    return "+".join(sorted(str(taint.get("effect")) for taint in taints if taint.get("key") == TAINT_HOT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ class Load:
     settings: HotSettings
     percents: Mapping[Resource, int] = field(default_factory=dict)  # of the checked resources with a measurement
     unusable: str = ""  # why there is no usable report; empty where there is one
-    expires_in: float | None = None  # in how many seconds the report no longer counts, if no new one arrives [s]
+    expires_in: float | None = None  # in how many seconds the report has expired, if no new one arrives [s]
 
     @classmethod
     def of(cls, inputs: NodeInputs, settings: HotSettings) -> Self:
@@ -89,7 +97,7 @@ class Load:
             return cls(settings, unusable="the agent does not measure this node (condition Collecting)")
         percents = {resource: _percent(inputs, settings, resource) for resource in settings.checked}
         measured = {resource: percent for resource, percent in percents.items() if percent is not None}
-        return cls(settings, measured, expires_in=limit - age)
+        return cls(settings, measured, expires_in=limit - age + 1.0)
 
     @property
     def heat(self) -> int:

@@ -93,4 +93,4 @@ def test_report_that_does_not_count(metric: Json | None, why: str) -> None:
 def test_report_of_exactly_the_limit_counts() -> None:
     load = _load(report(usage=("99", "1Gi"), age=900.0))
     assert load.hot
-    assert load.expires_in == 0.0
+    assert load.expires_in == 1.0

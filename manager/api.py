@@ -9,6 +9,7 @@ from manager.config.overlaps import Overlap, on_nodes
 from manager.config.overlaps import named as overlap_names
 from manager.config.parse import Review, parse_config, parse_strategy, review
 from manager.config.state import sentences as config_sentences
+from manager.hot_nodes.text import state as hot_state
 from manager.inputs import Amounts, NodeReport, PodInputs, Resource
 from manager.mid.explanation import amounts, document, tables, terms
 from manager.mid.explanation.explanation import ConfigState, Explanation, ObservedNode, config_state, explain
@@ -69,6 +70,7 @@ __all__ = [
     "document",
     "explain",
     "findings",
+    "hot_state",
     "lease_of",
     "node_metadata",
     "on_nodes",

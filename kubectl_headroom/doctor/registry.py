@@ -58,6 +58,7 @@ CHECKS: Final = (
         (*WORKLOADS, may.NODES, may.PODS, may.CONFIG_MAPS, may.NODE_METRICS),
     ),
     Check("clocks", "clocks:check", "troubleshooting.md", (may.NODE_METRICS, *_CONFIG)),
+    Check("hot-nodes", "hot_nodes:check", "hot-nodes.md", (may.NODES, may.NODE_METRICS)),
     Check("mid-pods", "mid_pods:check", "concepts.md", (may.ALL_PODS, may.NODE_METRICS)),
     Check("mid-namespaces", "mid_pods:namespaces", "profiles.md", (may.ALL_NAMESPACES, may.ALL_PODS)),
     Check(

@@ -99,6 +99,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "manager.mid.explanation",
         "manager.calculators",
         "manager.config",
+        "manager.hot_nodes.load",
+        "manager.hot_nodes.text",
         "manager.mid.eviction",
         "manager.mid.node_filter",
         "manager.inputs",
@@ -140,6 +142,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "crds",
         "headroom.cluster",
     ),
+    "manager.hot_nodes": (
+        "manager.hot_nodes",
+        "manager.inputs",
+        "manager.mid.eviction.limits",
+        "crds",
+        "headroom.cluster",
+    ),
+    "manager.hot_nodes.taint": ("crds", "headroom.kube", "manager.inputs"),
     "manager.mid.publish": ("manager.inputs", "manager.calculators", "crds", "headroom.cluster"),
     # scheduler_plugins: snapshot -> filter -> score -> respond
     "scheduler_plugins": ("scheduler_plugins", "crds", "headroom.cluster", "headroom.kube", "headroom.runtime"),

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from crds.names import LABEL_TIER
+from crds.names import LABEL_TIER, TAINT_HOT
 from headroom import kube
 from kubectl_headroom.doctor import permissions as may
 from tests.kubectl_headroom.doctor.world import (
@@ -147,6 +147,15 @@ def _theirs(name: str, *arguments: str) -> Change:
     return add(permission, workload(name, *arguments, namespace="theirs"))
 
 
+def _hot(reason: str) -> Change:
+    condition = {"type": "NodeHot", "status": "True", "reason": reason}
+    return put(may.NODE_METRICS, "node-1", "status conditions", [condition])
+
+
+def _hot_taint() -> Change:
+    return put(may.NODES, "node-1", "spec", {"taints": [{"key": TAINT_HOT, "effect": "NoSchedule"}]})
+
+
 _NO_MANAGER: Final = gone(may.DEPLOYMENTS, "headroom-manager")
 _NO_AGENT: Final = gone(may.DAEMON_SETS, "headroom-agent")
 _NO_SCHEDULER: Final = gone(may.DEPLOYMENTS, "headroom-scheduler")
@@ -180,6 +189,9 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
     "pod security privileged": [_level("privileged")],
     "pod security unknown": [_level("strict")],
     "namespace is being deleted": [_namespace("deletionTimestamp", "now")],
+    "hot node may not be tainted": [_hot("Forbidden")],
+    "hot node has the taint": [_hot("Tainted"), _hot_taint()],
+    "taint of a hot node is left": [_hot_taint()],
     "class is missing": [gone(may.PRIORITY_CLASSES, "koord-free")],
     "class of another band": [_class("koord-mid", "value", 9100)],
     "class is the default": [_class("koord-prod", "globalDefault", True)],

@@ -171,7 +171,7 @@ def _columns(dtype: np.dtype[Any]) -> _Columns:
 
 @lru_cache(maxsize=64)  # pods of a workload are charged alike
 def _parts(amounts: Vector, count: int) -> Mapping[str, tuple[NDArray[np.intp], NDArray[Any]]]:
-    """What each of k nodes gets of a pod that may land on any of them: by field, which columns, and their amounts.
+    """The share that each of k nodes gets of a pod that may land on any of them: columns and amounts by field.
 
     Of the mean a k-th: a/k in whole numbers; the rest goes to the first nodes. Its variance is a^2 (1/k) (1 - 1/k).
     """

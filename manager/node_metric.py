@@ -71,8 +71,8 @@ def manifest(
 ) -> Json:
     """Return the fields that the manager applies for a node."""
     spec = spec_for(strategy)
-    if workloads is not None:
-        spec = replace(spec, workload_history=workloads.needed(node_name, with_defaults(spec.predict_policy)) or None)
+    if workloads is not None and spec.predict_policy is not None:
+        spec = replace(spec, workload_history=workloads.needed(node_name, spec.predict_policy) or None)
     body = {**identity(node_name), "spec": to_json(spec)}
     # The garbage collector takes the NodeMetric away with its Node.
     body["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid}]

@@ -47,7 +47,7 @@ class NodeState:
     """The results of `once`, by plugin name; emptied when anything but the node's pods changes."""
 
     def once(self, plugin: str, make: Callable[["NodeState"], _Made]) -> _Made:
-        """A record of a plugin that does not depend on the node's pods: made again only after another change of the node."""
+        """Return a plugin's record that does not depend on the node's pods: made again after other changes alone."""
         made: _Made | None = self.lasting.get(plugin)
         if made is None:
             made = self.lasting[plugin] = make(self)

@@ -43,6 +43,7 @@ PARTS: Final[dict[str, Part]] = {
     "manager-workloads": Part(
         "manager", "reports with and without workloads, 1,000 nodes", 8.0, "manager:workloads", cluster=True
     ),
+    "webhook": Part("manager", "50 new pods a second through the webhook", 1.5, "webhook:part", cluster=True),
     "manager-cluster": Part("manager", "500 to 5,000 nodes on a real API server", 15.0, "manager:part", cluster=True),
     "scheduler-compute": Part("scheduler", "filters and scores of 5,000 nodes", 1.5, "extender:compute"),
     "extender": Part("scheduler", "answers over HTTP", 0.5, "extender:http"),

@@ -37,11 +37,11 @@ class Progress:
 
     def __call__(self, line: str) -> None:
         """Print a line."""
+        has_bar_below = self._terminal and self._left
+        text = f"{self.bar()}  {line}" if self._is_estimated and not has_bar_below else line
+        self._say(f"\r\033[K{text}" if self._terminal else text)
         if self._terminal:
-            self._say(f"\r\033[K{line}")
             self._draw()
-        else:
-            self._say(f"{self.bar()}  {line}" if self._is_estimated else line)
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:

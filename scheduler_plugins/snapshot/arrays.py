@@ -93,7 +93,13 @@ class Table:
         array = self._made.get(name)
         if array is None:
             column = self._columns[name].T if isinstance(self._columns, Table) else self._columns[name]
-            array = self._made[name] = (column if self._rows is None else column.take(self._rows, -1)).T
+            if self._rows is None:
+                array = column.T
+            elif column.flags.fnc:  # its numbers follow one another node by node
+                array = np.asfortranarray(column.T.take(self._rows, 0))
+            else:
+                array = column.take(self._rows, -1).T
+            self._made[name] = array
         return array
 
     def __iter__(self) -> Iterator[str]:

@@ -46,7 +46,8 @@ _GRAMMAR: Final = re.compile(
 _NANO: Final = Fraction(1, 10**9)
 _LARGEST_BINARY: Final = Fraction(2**63 - 1)
 _LONGEST_TEXT: Final = 512
-_LARGEST_EXPONENT: Final = 512
+_LARGEST_EXPONENT: Final = 2**31 - 1  # Kubernetes holds it in 32 bits
+_COMPUTED_EXPONENT: Final = 512
 _ONE_DECIMAL_BELOW: Final = 10
 _IN_CORES_FROM: Final = 1_000_000
 
@@ -86,8 +87,8 @@ def _parse_text(text: str) -> Fraction:
 def _scaled(number: Fraction, exponent: str | None, suffix: str) -> Fraction:
     if exponent is None:
         return number * _SUFFIXES[suffix]
-    # An exponent this large means a huge or a vanishing amount; its digits are not computed.
-    power = max(-_LARGEST_EXPONENT - _LONGEST_TEXT, min(int(exponent), _LARGEST_EXPONENT))
+    # A large exponent means a huge or a vanishing amount; its digits are not computed.
+    power = max(-_COMPUTED_EXPONENT - _LONGEST_TEXT, min(int(exponent), _COMPUTED_EXPONENT))
     return number * Fraction(10) ** power
 
 

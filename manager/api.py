@@ -22,10 +22,19 @@ from manager.mid.explanation.what_if import SOURCE as WHAT_IF_SOURCE
 from manager.mid.explanation.what_if import TriedConfig, WhatIf
 from manager.mid.node_filter import NodeFilter
 from manager.mid.pod_limits import PodLimits
+from manager.profiles.pod_schema import PATH as PROFILE_POD_SCHEMA
+from manager.profiles.pod_schema import PodSchema
+from manager.profiles.profile import Profile
+from manager.profiles.profile import condition_message as profile_condition
+from manager.profiles.profile import read as read_profile
+from manager.profiles.state import Profiles
+from manager.profiles.webhooks import changes_pods_of_koordinator
+from manager.profiles.webhooks import name_of as profile_webhook
 
 __all__ = [
     "DEFAULT_STRATEGY",
     "EXPIRED",
+    "PROFILE_POD_SCHEMA",
     "WHAT_IF_SOURCE",
     "Amount",
     "Amounts",
@@ -43,6 +52,9 @@ __all__ = [
     "Overlap",
     "PodInputs",
     "PodLimits",
+    "PodSchema",
+    "Profile",
+    "Profiles",
     "Report",
     "Resource",
     "Review",
@@ -51,6 +63,7 @@ __all__ = [
     "age",
     "amounts",
     "at_start",
+    "changes_pods_of_koordinator",
     "compare",
     "config_sentences",
     "config_state",
@@ -64,7 +77,10 @@ __all__ = [
     "overlap_names",
     "parse_config",
     "parse_strategy",
+    "profile_condition",
+    "profile_webhook",
     "read_node_metric",
+    "read_profile",
     "review",
     "tables",
     "terms",

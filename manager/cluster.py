@@ -85,6 +85,7 @@ class ClusterState:
         if listed and before is not None and _older(node, before["metadata"]["resourceVersion"]):
             return False
         self.nodes[name] = reduced
+        self.workloads.put_capacity(name, reduced["status"]["capacity"])
         self.hot.pop(name, None)
         if reduced["hot"]:
             self.hot[name] = reduced["hot"]
@@ -97,6 +98,7 @@ class ClusterState:
         cached = self.nodes.get(name)
         if cached is not None and cached["metadata"]["uid"] == uid:
             del self.nodes[name]
+            self.workloads.put_capacity(name, {})
             self.hot.pop(name, None)
             self.label_changes += 1
 

@@ -288,6 +288,11 @@ def undecoded(raw: bytes | msgspec.Raw) -> TypedPod:
     return {"metadata": head.get("metadata") or {}, "raw": raw}
 
 
+def decoded(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Decode a pod of `undecoded`; another is decoded already. Raises as `decode_pod` does."""
+    return decode_pod(pod["raw"]) if "raw" in pod else pod
+
+
 def _check_sums(pod: TypedPod, size: int) -> None:
     """Check what no single list bounds. Raises PodTooLarge."""
     spec, labels = pod.get("spec") or {}, (pod.get("metadata") or {}).get("labels")
@@ -315,7 +320,12 @@ def _check_sums(pod: TypedPod, size: int) -> None:
 
 
 def extended_amounts(spec: Mapping[str, Any]) -> int:
-    return sum(name not in USUAL for _, amounts in _resource_lists(spec) for name in amounts)
+    parts = [spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    stated = [part["resources"] for part in parts if part.get("resources")]
+    lists = [amounts for resources in stated for amounts in resources.values() if amounts]
+    if spec.get("overhead"):
+        lists.append(spec["overhead"])
+    return sum([len(amounts.keys() - USUAL) for amounts in lists])
 
 
 def check_amounts(pod: Mapping[str, Any]) -> None:

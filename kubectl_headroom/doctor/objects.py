@@ -130,6 +130,18 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True)
+class UnbandedPod:
+    """The reduced form of a pod of no band, which a namespace label or a profile could make Mid."""
+
+    key: str  # "namespace/name"
+    labels: Mapping[str, str]  # its labels
+
+    @property
+    def namespace(self) -> str:
+        return self.key.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
 class MidPod:
     """The reduced form of a pod that requests Mid resources."""
 
@@ -137,12 +149,12 @@ class MidPod:
     implausible_amounts: tuple[str, ...]  # amounts that are probably meant in another unit
 
     @classmethod
-    def of(cls, obj: Json) -> "MidPod | str | None":
-        """Reduce a pod; a pod of no band to its key, and `None` for one that has ended, or is of another band."""
+    def of(cls, obj: Json) -> "MidPod | UnbandedPod | None":
+        """Reduce a pod; `None` for one that has ended, is static, or is of another band."""
         if is_terminal(obj):
             return None
         if not requests_mid(obj):
-            return None if priority_class_raw(obj) or is_mirror_pod(obj) else pod_key(obj)
+            return None if priority_class_raw(obj) or is_mirror_pod(obj) else UnbandedPod(pod_key(obj), labels(obj))
         return cls(PodInputs.from_object(obj), tuple(implausible_amounts(obj)))
 
     @property

@@ -85,8 +85,7 @@ def _rows(nodes: Nodes, resources: tuple[str, ...]) -> dict[str, Any]:
         "inFlightEstimate": _amounts(tuple(nodes.in_flight[0].tolist()), resources),
         "inFlightProdEstimate": _amounts(tuple(nodes.in_flight_prod[0].tolist()), resources),
         "records": {
-            plugin: dict(zip(table.dtype.names or (), map(_plain, table[0].tolist()), strict=True))
-            for plugin, table in nodes.tables.items()
+            plugin: {field: _plain(table[field][0]) for field in table} for plugin, table in nodes.tables.items()
         },
         "boundSums": {plugin: nodes.bound(plugin)[0].tolist() for plugin in nodes.accounts},
         "inFlightSums": {plugin: nodes.expected(plugin)[0].tolist() for plugin in nodes.accounts},

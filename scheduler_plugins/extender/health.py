@@ -1,7 +1,6 @@
 """The extender's health: named checks, and named facts that fail nothing."""
 
 import logging
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -59,7 +58,7 @@ def of_watches(watch: ClusterWatch, stale_seconds: float) -> Health:
     """Nothing can be answered before everything was listed once; all is not well while the API server is silent."""
     health = Health()
     for source in watch.sources:
-        health.required[f"{source.kind} listed"] = partial(source.problem_of, math.inf)
+        health.required[f"{source.kind} listed"] = source.unlisted
         health.checks[f"{source.kind} watched"] = partial(source.problem_of, stale_seconds)
         if source.absent_is_empty:
             health.states[f"{source.kind} defined"] = source.absence

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
 from headroom.runtime.http import MetricsPage, Pages, Reply, Request
@@ -26,6 +27,7 @@ from scheduler_plugins.metrics import Telemetry
 
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _LONGEST_LINE: Final = 500
+_ANSWERED, _BAD_REQUEST, _ERROR = "answered", "bad_request", "error"  # outcomes of requests
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -69,26 +71,27 @@ class Server:
 
     def filter(self, request: Request) -> Reply:
         """Return the nodes that the pod may be bound to. Errors go into `Error`, which the pod's event quotes."""
-        with self._meter.request("filter", request.received) as outcome:
-            arguments = _parsed(parse, request, outcome, full_nodes=200)  # its event then quotes the error
-            if isinstance(arguments, Reply):
-                return arguments
-            try:
-                missing = self._health.missing()
-                result = FilterResult(error=_not_ready(missing)) if missing else self._extender.filter(arguments)
-                reply = filter_reply(result, arguments)
-            except Exception as error:  # noqa: BLE001 - the outer runner: a failure for one pod affects no other
-                self._log_error("Cannot answer for pod", arguments.pod, error)
-                result = FilterResult(error=f"headroom-scheduler: {_brief(error)}")
-                reply = filter_reply(result, arguments)
-            outcome.append(self._outcome(result))
-            return Reply(reply)
+        return self._timed("filter", request, self._filter)
+
+    def _filter(self, request: Request) -> tuple[Reply, str]:
+        arguments = _parsed(parse, request, full_nodes=200)  # its event then quotes the error
+        if isinstance(arguments, Reply):
+            return arguments, _BAD_REQUEST
+        try:
+            missing = self._health.missing()
+            result = FilterResult(error=_not_ready(missing)) if missing else self._extender.filter(arguments)
+            reply = filter_reply(result, arguments)
+        except Exception as error:  # noqa: BLE001 - the outer runner: a failure for one pod affects no other
+            self._log_error("Cannot answer for pod", arguments.pod, error)
+            result = FilterResult(error=f"headroom-scheduler: {_brief(error)}")
+            reply = filter_reply(result, arguments)
+        return Reply(reply), self._outcome(result)
 
     def _outcome(self, result: FilterResult) -> str:
         if result.error:
-            return "error"
+            return _ERROR
         if result.names or not result.families:
-            return "answered"
+            return _ANSWERED
         self._meter.refused(result.families)
         return "refused_all"
 
@@ -98,8 +101,7 @@ class Server:
         def answer(arguments: Arguments) -> bytes:
             return prioritize_reply(arguments.names, self._extender.prioritize(arguments))
 
-        with self._meter.request("prioritize", request.received) as outcome:
-            return self._plain(parse, answer, request, outcome, "Cannot score nodes for pod")
+        return self._timed("prioritize", request, self._plain(parse, answer, "Cannot score nodes for pod"))
 
     def preempt(self, request: Request) -> Reply:
         """Return which pods may be evicted for the pod, at most on the nodes that kube-scheduler thought of."""
@@ -107,31 +109,38 @@ class Server:
         def answer(arguments: Preemption) -> bytes:
             return preempt_reply(self._extender.preempt(arguments), arguments)
 
-        with self._meter.request("preempt", request.received) as outcome:
-            return self._plain(parse_preemption, answer, request, outcome, "Cannot evaluate preemption for pod")
+        return self._timed(
+            "preempt", request, self._plain(parse_preemption, answer, "Cannot evaluate preemption for pod")
+        )
+
+    def _timed(self, verb: str, request: Request, answer: Callable[[Request], tuple[Reply, str]]) -> Reply:
+        """Return the reply of a verb, and note its time and outcome."""
+        started, outcome = perf_counter(), _ERROR
+        try:
+            reply, outcome = answer(request)
+        finally:
+            self._meter.answered(verb, outcome, started, request.received)
+        return reply
 
     def _plain(
-        self,
-        parse_body: Callable[[bytes], _Asked],
-        answer: Callable[[_Asked], bytes],
-        request: Request,
-        outcome: list[str],
-        problem: str,
-    ) -> Reply:
+        self, parse_body: Callable[[bytes], _Asked], answer: Callable[[_Asked], bytes], problem: str
+    ) -> Callable[[Request], tuple[Reply, str]]:
         """Serve a response without a field for errors: a failure is an HTTP status."""
-        arguments = _parsed(parse_body, request, outcome)
-        if isinstance(arguments, Reply):
-            return arguments
-        missing = self._health.missing()
-        if missing:
-            return Reply(error_reply(_not_ready(missing)), 503)
-        try:
-            reply = answer(arguments)
-        except Exception as error:  # noqa: BLE001 - the outer runner: a failure for one pod affects no other
-            self._log_error(problem, arguments.pod, error)
-            return Reply(error_reply(f"headroom-scheduler: {_brief(error)}"), _status(error))
-        outcome.append("answered")
-        return Reply(reply)
+
+        def serve(request: Request) -> tuple[Reply, str]:
+            arguments = _parsed(parse_body, request)
+            if isinstance(arguments, Reply):
+                return arguments, _BAD_REQUEST
+            missing = self._health.missing()
+            if missing:
+                return Reply(error_reply(_not_ready(missing)), 503), _ERROR
+            try:
+                return Reply(answer(arguments)), _ANSWERED
+            except Exception as error:  # noqa: BLE001 - the outer runner: a failure for one pod affects no other
+                self._log_error(problem, arguments.pod, error)
+                return Reply(error_reply(f"headroom-scheduler: {_brief(error)}"), _status(error)), _ERROR
+
+        return serve
 
     def _log_error(self, what: str, pod: Mapping[str, Any], error: Exception) -> None:
         """A line per pod; where it happened, too, for an error of ours that is not the same as the last one."""
@@ -166,14 +175,11 @@ def _health(problems: Sequence[str]) -> Reply:
     return Reply.text("".join(f"{line}\n" for line in problems or ["ok"]), 503 if problems else 200)
 
 
-def _parsed(
-    parse_body: Callable[[bytes], _Asked], request: Request, outcome: list[str], full_nodes: int = 400
-) -> _Asked | Reply:
+def _parsed(parse_body: Callable[[bytes], _Asked], request: Request, full_nodes: int = 400) -> _Asked | Reply:
     try:
         return parse_body(request.body)
     except BadRequest as error:
         _LOG.warning("A request was refused: %s", _brief(error))
-        outcome.append("bad_request")
         status = full_nodes if isinstance(error, FullNodes) else 400
         return Reply(error_reply(f"bad request: {_brief(error)}"), status)
 

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from headroom.cluster.typed_pod import decoded
 from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption
 from scheduler_plugins.framework.cycle import Cycle, PluginError, best, rounded, single_winner
 from scheduler_plugins.framework.plugin import Victims
@@ -85,27 +86,26 @@ class Extender:
             reason = shortened(error)
             return FilterResult(unresolvable=dict.fromkeys(arguments.names, reason), families=frozenset({_UNREADABLE}))
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
-        nodes, unknown = self._cache.select(arguments.names, self._clock())
+        nodes, unknown = self._cache.view(arguments.names, self._clock())
         self._relieve(pod, nodes)
-        verdict = self._cycle.filter(pod, nodes.cautious())
-        passing = np.flatnonzero(verdict.passes)
+        verdict = self._cycle.filter(pod, nodes.cautious() if self._cache.in_flight else nodes)
+        passing = nodes if verdict.refuses_none else nodes.take(np.flatnonzero(verdict.passes))
         if not len(passing) and not unknown:
             if len(nodes):
-                self._on_refused(pod, arguments.pod, nodes.names, verdict)
+                self._on_refused(pod, decoded(arguments.pod), nodes.names, verdict)
             return _refused(nodes.names, verdict)
         if unknown and (refusal := self._cycle.refuses(pod, nodes)) is not None:
             # What refuses the pod as such holds on nodes, too, that the watch has not brought yet.
             everywhere = [*nodes.names, *unknown]
             verdict = Verdict.all_refused(len(everywhere), refusal)
-            self._on_refused(pod, arguments.pod, everywhere, verdict)
+            self._on_refused(pod, decoded(arguments.pod), everywhere, verdict)
             return _refused(everywhere, verdict)
         if self._answering.mode is Mode.WEIGHTED:
-            names = [nodes.names[row] for row in passing.tolist()] + unknown
+            names = [*passing.names, *unknown]
             # The node is known once scores are requested, which kube-scheduler does not for a single node.
             self._cache.charge(pod, names if len(names) == 1 else [], nodes.now)
             return FilterResult(names)
-        candidates = nodes if len(passing) == len(nodes) else nodes.take(passing)
-        names, likely = self._best(pod, candidates)
+        names, likely = self._best(pod, passing)
         # A node that is not known yet has no load that we know of: it comes last.
         names += unknown[: max(self._answering.shortlist.size - len(names), 0)]
         self._cache.charge(pod, likely or names, nodes.now)
@@ -121,7 +121,7 @@ class Extender:
         pod = self._read(arguments)
         charge = self._cache.in_flight.get(pod.uid)
         self._cache.release(pod.uid)
-        nodes, unknown = self._cache.select(arguments.names, self._clock())
+        nodes, unknown = self._cache.view(arguments.names, self._clock())
         try:
             exact = self._cycle.score(pod, nodes)
         except PluginError:
@@ -181,17 +181,16 @@ class Extender:
             ledger = self._cache.ledger(result.node) if result is not None else None
             if result is not None and ledger is not None and result.node in nodes.names:
                 row = nodes.names.index(result.node)
-                relief = np.array(ledger.left_behind(result.victims, result.relief), np.int64)
-                nodes.landing[row, :, : len(relief)] -= relief
+                relief = ledger.left_behind(result.victims, result.relief)
+                landing = nodes.common["landing"][row].reshape(2, -1)
+                landing[:, : len(relief)] -= relief
 
     def _read(self, arguments: Arguments | Preemption) -> PodRequest:
         """The pod as numbers: as the watch brought it, or as kube-scheduler sent it."""
-        if arguments.unreadable:
-            raise UnreadablePod(f"{_UNREADABLE}: {arguments.unreadable}")
         if (known := self._cache.pending(arguments.pod)) is not None:
             return known
         try:
-            return self._cache.read(arguments.pod)
+            return self._cache.read(decoded(arguments.pod))
         except Exception as error:
             what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             raise UnreadablePod(f"{_UNREADABLE}: {what}") from error
@@ -205,12 +204,18 @@ class Extender:
         if pod.preferences.per_node:
             rows = best(scores, len(nodes), self._generator)
         else:
-            there = set(nodes.names)
-            near = (charge for charge in self._cache.in_flight.values() if not there.isdisjoint(charge.names))
-            in_flight = sum(1 for _ in islice(near, _CROWD))
-            rows = self._answering.shortlist.choose(scores, groups, self._generator, in_flight)
-        named, likely = ([nodes.names[row] for row in result.tolist()] for result in (rows, groups.likely(rows)))
-        return named, likely
+            rows = self._answering.shortlist.choose(scores, groups, self._generator, self._in_flight(nodes))
+        likely, named = groups.likely(rows), [nodes.names[row] for row in rows.tolist()]
+        return named, named if likely is rows else [nodes.names[row] for row in likely.tolist()]
+
+    def _in_flight(self, nodes: Nodes) -> int:
+        """The number of pods in flight that may land on these nodes, at most `_CROWD`."""
+        charges = self._cache.in_flight
+        if not charges:
+            return 0
+        there = set(nodes.names)
+        near = (charge for charge in charges.values() if not there.isdisjoint(charge.names))
+        return sum(1 for _ in islice(near, _CROWD))
 
 
 def _refused(names: Sequence[str], verdict: Verdict) -> FilterResult:

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from headroom.cluster.typed_pod import decode_pod, undecoded
 from headroom.runtime.removed import removed
 from scheduler_plugins.framework.cycle import MAX_SCORE
 from scheduler_plugins.framework.plugin import Victims
@@ -30,9 +29,8 @@ class FullNodes(BadRequest):
 class Arguments:
     """The arguments of filter and prioritize (ExtenderArgs)."""
 
-    pod: Mapping[str, Any]  # the pod, as `decode_pod` returns it; its metadata alone where it cannot be read
+    pod: Mapping[str, Any]  # the pod, as `decode_pod` or `undecoded` returns it
     names: Sequence[str]  # the nodes in question, each once
-    unreadable: str = ""  # why the pod cannot be read, by the path of the field
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,6 @@ class Preemption:
 
     pod: Mapping[str, Any]  # the pod that found no node, as `Arguments.pod`
     victims: Mapping[str, Victims]  # the pods that would have to go, by node; maybe none
-    unreadable: str = ""  # why the pod cannot be read, by the path of the field
 
 
 # The bodies
@@ -66,8 +63,15 @@ class _Part(msgspec.Struct):
     """An object of which only the presence counts."""
 
 
+class _Identity(msgspec.Struct, rename="camel"):
+    name: Any = None
+    namespace: Any = None
+    uid: Any = None
+    resource_version: Any = None
+
+
 class _Pod(msgspec.Struct):
-    metadata: _Part | None = None
+    metadata: _Identity | None = None
     spec: _Part | None = None
 
 
@@ -132,11 +136,11 @@ def parse(body: bytes) -> Arguments:
     arguments = _read(_ARGUMENTS.decode, body, "Pod and NodeNames")
     if arguments.pod == _NOTHING or arguments.node_names is None:
         arguments = _read(_ARGUMENTS.decode, _in_go_case(body, _Arguments), "Pod and NodeNames")
-    pod, unreadable = _pod(arguments.pod)
+    pod = _pod(arguments.pod)
     if arguments.node_names is not None:
         names = arguments.node_names
         names = names if len(set(names)) == len(names) else list(dict.fromkeys(names))
-        return Arguments(pod, names, unreadable)
+        return Arguments(pod, names)
     if arguments.nodes != _NOTHING:
         raise FullNodes(removed("argument", "extenders.nodeCacheCapable"))
     raise BadRequest("NodeNames: is missing")
@@ -149,7 +153,7 @@ def parse_preemption(body: bytes) -> Preemption:
         arguments.node_name_to_meta_victims is None and arguments.node_name_to_victims is None
     ):
         arguments = _read(_PREEMPTING.decode, _in_go_case(body, _Preempting), "Pod and NodeNameToMetaVictims")
-    pod, unreadable = _pod(arguments.pod)
+    pod = _pod(arguments.pod)
     result: Mapping[str, _MetaVictims | _Victims | None]
     if arguments.node_name_to_meta_victims is not None:
         result, key, what, uid = arguments.node_name_to_meta_victims, "NodeNameToMetaVictims", "UID", attrgetter("uid")
@@ -164,7 +168,7 @@ def parse_preemption(body: bytes) -> Preemption:
         if not all(uids):
             raise BadRequest(f"{key}[{node}].Pods[{uids.index('')}]: has no {what}")
         victims[node] = Victims(uids, (given and given.violations) or 0)
-    return Preemption(pod, victims, unreadable)
+    return Preemption(pod, victims)
 
 
 def _read(
@@ -192,17 +196,15 @@ def _in_go_case(body: bytes, kind: type[msgspec.Struct]) -> bytes:
     return _ENCODE({keys.get(name.lower(), name): part for name, part in parts.items()})
 
 
-def _pod(raw: msgspec.Raw) -> tuple[Mapping[str, Any], str]:
-    """The pod, and why it cannot be read. Raises BadRequest: it has not the parts of a pod."""
+def _pod(raw: msgspec.Raw) -> Mapping[str, Any]:
+    """The pod, not decoded: the watch usually has brought it. Raises BadRequest: it has not the parts of a pod."""
     parts = _read(_POD.decode, raw, "Pod", "Pod")
     if parts is None:
         raise BadRequest("Pod: is missing")
     if parts.metadata is None or parts.spec is None:
         raise BadRequest("Pod: is missing its metadata or its spec")
-    try:
-        return decode_pod(raw), ""
-    except ValueError as error:
-        return undecoded(raw), str(error)
+    identity = msgspec.to_builtins(parts.metadata)
+    return {"metadata": {name: text for name, text in identity.items() if isinstance(text, str)}, "raw": raw}
 
 
 # The replies

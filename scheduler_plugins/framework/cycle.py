@@ -18,7 +18,7 @@ from scheduler_plugins.framework.plugin import (
     Victims,
 )
 from scheduler_plugins.framework.verdict import Refusal, Verdict
-from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
+from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 
 MAX_SCORE = 100.0  # the best score; the worst is 0
@@ -68,15 +68,22 @@ class Cycle:
             for part in enabled
             if isinstance(part.plugin, ScorePlugin) and part.weight > 0 and part.at("score")
         ]
+        self._weight = sum(weight for _, _, weight in self._scores)
+        self._weights: FloatArray = np.array([[weight] for _, _, weight in self._scores])
         self._observe = observe
 
     def filter(self, pod: PodRequest, nodes: Nodes, *, preempting: bool = False) -> Verdict:
-        """Return the verdict over the nodes: a node's first refusal counts, and the refusal of a pod comes first."""
+        """Return the verdict over the nodes: a node's first refusal counts, and the refusal of a pod comes first.
+
+        Without nodes it has all refusals that filters may give.
+        """
         passed_over = {name for name, _ in self._post_filters} if preempting else set()
         verdict = Verdict.all_pass(len(nodes))
         for _, result in self.verdicts(pod, nodes, passed_over):
+            if len(nodes) and result.refuses_none:
+                continue
             verdict = verdict.then(result)
-            if verdict.refusals and len(nodes) and not verdict.passes.any():
+            if len(nodes) and not verdict.passes.any():
                 break  # nothing further would count
         return verdict
 
@@ -108,11 +115,16 @@ class Cycle:
 
     def score(self, pod: PodRequest, nodes: Nodes) -> FloatArray:
         """The weighted mean of the plugins' scores, within 0 and 100, shape (N,). Without any, all are 0."""
-        total, weights = np.zeros(len(nodes)), 0.0
-        for _, weight, score in self.scores(pod, nodes):
-            total += weight * score
-            weights += weight
-        return total / weights if weights else total
+        if not self._scores:
+            return np.zeros(len(nodes))
+        scores = np.empty((len(self._scores), len(nodes)))
+        for row, (name, plugin, _) in enumerate(self._scores):
+            scores[row] = self._call(name, plugin, "score", pod, nodes)
+        if scores.size and not _in_range(scores):
+            for row, (name, _, _) in enumerate(self._scores):
+                scores[row] = _checked(name, scores[row], nodes)
+        total: FloatArray = np.add.reduce(scores * self._weights, axis=0)
+        return total / self._weight
 
     def scores(self, pod: PodRequest, nodes: Nodes) -> Iterator[tuple[str, float, FloatArray]]:
         """Each plugin's name, weight and scores, within 0 and 100, shape (N,), not weighted."""
@@ -148,12 +160,17 @@ class Cycle:
 def _checked(name: str, scores: IntArray | FloatArray, nodes: Nodes) -> FloatArray:
     """A plugin's scores within 0 and 100. Raises PluginError: one is not a number."""
     result = np.asarray(scores, np.float64)
-    if len(result) and not (result.min() >= 0.0 and result.max() <= MAX_SCORE):
+    if len(result) and not _in_range(result):
         if np.isnan(result).any():
             node = nodes.names[int(np.isnan(result).argmax())]
             raise PluginError(f"{name} could not score: the score of node {node} is not a number")
         result = np.clip(result, 0.0, MAX_SCORE)
     return result
+
+
+def _in_range(scores: FloatArray) -> bool:
+    within: BoolArray = (scores >= 0.0) & (scores <= MAX_SCORE)  # false for what is not a number
+    return int(np.count_nonzero(within)) == within.size
 
 
 def rounded(scores: FloatArray) -> IntArray:

@@ -4,6 +4,7 @@ kube-scheduler's own scores decide among the listed nodes. So no group of nodes 
 may be left out for load alone, and nodes with a taint of effect PreferNoSchedule come last in theirs. Pure.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,16 +39,21 @@ class Shortlist:
             in_flight: how many pods may still land on these nodes. [pods]
         """
         count, numbers = len(scores), groups.numbers
-        order = (generator.permutation(count), -scores)
-        ranked: IntArray = np.lexsort((*order, groups.avoided) if groups.avoided.any() else order)
+        order = (generator.random(count), -scores)
+        if groups.uniform:
+            best_first: IntArray = np.lexsort(order)[: self._quota(count, in_flight)]
+            return best_first
+        ranked: IntArray = np.lexsort((*order, groups.avoided))
         sizes = np.bincount(numbers, minlength=1)
-        quotas = np.maximum(np.minimum(np.ceil(sizes * self.share), self.most), self.size)
-        quotas = np.maximum(np.minimum(quotas, sizes) // (1 + in_flight), 1)
-        if sizes.max() == count:
-            return ranked[: int(quotas[sizes.argmax()])]
+        quotas = np.array([self._quota(size, in_flight) for size in sizes.tolist()])
         ordered = numbers[ranked]
         by_group = np.argsort(ordered, kind="stable")
         places = np.empty(count, np.int64)
         places[by_group] = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         chosen: IntArray = ranked[places < quotas[ordered]]
         return chosen
+
+    def _quota(self, size: int, in_flight: int) -> int:
+        """The number of nodes to name of a group of this size."""
+        wanted = max(min(math.ceil(size * self.share), self.most), self.size)
+        return max(min(wanted, size) // (1 + in_flight), 1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -29,6 +30,14 @@ class Refusal:
         return self.kind or self.reason
 
 
+@lru_cache(maxsize=16)
+def _all_pass(count: int) -> IntArray:
+    """One array for all verdicts that refuse none of so many nodes: by it they are known without a comparison."""
+    refused: IntArray = np.full(count, PASSES, np.int64)
+    refused.flags.writeable = False
+    return refused
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A refusal or none per node."""
@@ -38,7 +47,7 @@ class Verdict:
 
     @classmethod
     def all_pass(cls, count: int, refusals: Sequence[Refusal] = ()) -> "Verdict":
-        return cls(np.full(count, PASSES, np.int64), refusals)
+        return cls(_all_pass(count), refusals)
 
     @classmethod
     def all_refused(cls, count: int, refusal: Refusal) -> "Verdict":
@@ -48,6 +57,10 @@ class Verdict:
     def passes(self) -> BoolArray:
         passes: BoolArray = self.refused == PASSES
         return passes
+
+    @property
+    def refuses_none(self) -> bool:
+        return self.refused is _all_pass(len(self.refused)) or bool(self.passes.all())
 
     def refusal(self, row: int) -> Refusal | None:
         which = int(self.refused[row])
@@ -59,5 +72,8 @@ class Verdict:
             return other
         if not other.refusals:
             return self
+        refusals = (*self.refusals, *other.refusals)
+        if other.refused is _all_pass(len(other.refused)):
+            return Verdict(self.refused, refusals)
         shifted = np.where(other.passes, PASSES, other.refused + len(self.refusals))
-        return Verdict(np.where(self.passes, shifted, self.refused), (*self.refusals, *other.refusals))
+        return Verdict(np.where(self.passes, shifted, self.refused), refusals)

@@ -4,6 +4,7 @@ The formulas and the order of their operations are those of Trimaran's LowRiskOv
 """
 
 import math
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from scipy import special
@@ -67,6 +68,7 @@ def with_moments(first: float, second: float) -> Beta | None:
     return Beta(first * k, (1 - first) * k)
 
 
+@lru_cache(maxsize=16_384)  # two of each of 5,000 nodes: they stay while pods come and go
 def with_deviation(mean: float, deviation: float) -> Beta | None:
     """Return the distribution of this mean and standard deviation; None where none exists.
 

@@ -47,9 +47,9 @@ def limit_risks(
     (limit - capacity) / (limit - request) where the limit exceeds the capacity, else 0. Requests of 2, limits of 6 on a
     node of 4: (6 - 4) / (6 - 2) = 0.5.
     """
-    over = limit - capacity
-    risk: FloatArray = np.divide(over, limit - request, out=np.zeros(over.shape), where=over > 0)
-    return risk
+    over, risk = limit - capacity, np.zeros(limit.shape)
+    exceeds = over > 0
+    return np.divide(over, limit - request, out=risk, where=exceeds) if np.count_nonzero(exceeds) else risk
 
 
 def load_risk(mean: float, deviation: float, request: int, limit: int, capacity: int) -> float:

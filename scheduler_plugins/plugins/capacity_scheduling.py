@@ -94,7 +94,10 @@ class CapacityScheduling:
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         """Refuse nodes with resources reserved for other pods, of no less priority, if it would not fit as well."""
-        cluster, requested = quota_cluster(nodes), as_requested(pod, nodes)
+        cluster = quota_cluster(nodes)
+        if not cluster.claiming:
+            return Verdict.all_pass(len(nodes), _ROOM_HELD)
+        requested = as_requested(pod, nodes)
         before = holders_before(requested, cluster, nodes.now)
         if not before:
             return Verdict.all_pass(len(nodes), _ROOM_HELD)

@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import or_
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crds import names
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.plugins.load_aware_arguments import LoadAwareArguments, custom_thresholds
 from scheduler_plugins.plugins.load_aware_explanation import Account, Group, explanation
-from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table
+from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table, as_array
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST
@@ -23,6 +24,8 @@ from scheduler_plugins.snapshot.units import INT64_MAX, Vector, round_half_away
 
 NAME: Final = "LoadAwareScheduling"  # how profiles and tables call it
 EXPIRED: Final = "node(s) nodeMetric expired"  # reason for refusing a node whose report is too old
+
+_Statistic: TypeAlias = tuple[str, float]  # an aggregation: its type, and its duration [s]
 
 _PERCENT: Final = 100
 _DOUBLE_SLACK: Final = 42
@@ -41,19 +44,20 @@ class LoadAware(LoadAwareArguments):
         return np.dtype(
             [
                 ("allocatable", np.int64, shape),
+                ("divisor", np.int64, shape),  # the same; the largest number, by which nothing is left, in place of 0
                 ("limit", np.int64, shape),  # thresholds in percent, for every pod
                 ("ceiling", np.int64, shape),  # a load up to which they pass; the largest number: all pass
                 ("prod_limit", np.int64, shape),  # the same for Prod pods, where by_prod is set
-                ("load", np.int64, shape),  # measured and expected, that the filter compares
-                ("score_load", np.int64, shape),  # the same for the score
-                ("prod_load", np.int64, shape),  # the part of the Prod pods
                 ("updated", np.float64),  # time of the report; -inf: no agent has written one [unix s]
                 ("reported", np.bool_),  # there is a report to compare
                 ("measured", np.bool_, shape),  # whether usage of the resource is known, for the filter
                 ("used", np.bool_, shape),  # the same whatever is aggregated, as for Prod pods among themselves
-                ("scored", np.bool_),  # the same of every resource that weighs in the score
+                ("scored", np.bool_),  # the same of every resource that weighs in the score, of a node with a report
                 ("aggregated", np.bool_),  # limit and load are of the aggregated group
                 ("by_prod", np.bool_),  # Prod pods have their own thresholds here
+                ("load", np.int64, shape),  # measured and expected, that the filter compares
+                ("score_load", np.int64, shape),  # the same for the score
+                ("prod_load", np.int64, shape),  # the part of the Prod pods
                 *(
                     [
                         ("peak_load", np.int64, shape),  # predicted and expected; measured where nothing is predicted
@@ -68,6 +72,12 @@ class LoadAware(LoadAwareArguments):
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
         """A node's record."""
+        ledger, (statistic, scored, lasting) = node.ledger, node.once(NAME, self._lasting)
+        loads = ledger.load(statistic), ledger.load(scored), ledger.prod_load
+        return *lasting, *loads, *(self._peak(ledger) if self.use_prediction else ())
+
+    def _lasting(self, node: NodeState) -> tuple[_Statistic | None, _Statistic | None, tuple[Any, ...]]:
+        """The aggregations of the loads that the filter and the score compare, and the record up to these."""
         ledger, report, resources = node.ledger, node.ledger.report, self.resources
         thresholds = self.thresholds(node.annotations)
         group = thresholds.aggregated
@@ -75,27 +85,27 @@ class LoadAware(LoadAwareArguments):
         statistic = (group.usage_aggregation_type, group.usage_aggregated_duration) if group.filters else None
         by_score = self.aggregated
         scored = (by_score.score_aggregation_type, by_score.score_aggregated_duration) if by_score else ("", LONGEST)
+        scored_statistic = scored if scored[0] else None
         allocatable, limits = _vector(resources, node.allocatable), _vector(resources, limit)
-        measured = ledger.measured(statistic)
-        prod_limit = _vector(resources, thresholds.prod)
-        return (
+        measured, prod_limit = ledger.measured(statistic), _vector(resources, thresholds.prod)
+        checked = [limit * known for limit, known in zip(limits, measured, strict=True)]
+        # Without a time no agent has written it. Without a check of the age, its usage counts nevertheless.
+        reported = report is not None and (report.update_time is not None or self.filter_expired_node_metrics is False)
+        record = (
             allocatable,
+            tuple([amount or INT64_MAX for amount in allocatable]),
             limits,
-            tuple(map(ceiling, [limit * known for limit, known in zip(limits, measured, strict=True)], allocatable)),
+            tuple(map(ceiling, checked, allocatable)),
             prod_limit,
-            ledger.load(statistic),
-            ledger.load(scored if scored[0] else None),
-            ledger.prod_load,
             -np.inf if report is None or report.update_time is None else report.update_time,
-            # Without a time no agent has written it. Without a check of the age, its usage counts nevertheless.
-            report is not None and (report.update_time is not None or self.filter_expired_node_metrics is False),
+            reported,
             measured,
             ledger.measured(),
-            all(map(or_, ledger.measured(scored if scored[0] else None), self._weightless)),
+            reported and all(map(or_, ledger.measured(scored_statistic), self._weightless)),
             group.filters,
             any(prod_limit),
-            *(self._peak(ledger) if self.use_prediction else ()),
         )
+        return statistic, scored_statistic, record
 
     @cached_property
     def _weightless(self) -> tuple[bool, ...]:
@@ -105,6 +115,10 @@ class LoadAware(LoadAwareArguments):
     @cached_property
     def _weights(self) -> IntArray:
         return np.array(_vector(self.resources, self.resource_weights), np.int64)
+
+    @cached_property
+    def _weight(self) -> int:
+        return int(self._weights.sum())
 
     def annotation_problems(self, annotations: Mapping[str, str]) -> Sequence[str]:
         problem = custom_thresholds(annotations)[1]
@@ -131,20 +145,23 @@ class LoadAware(LoadAwareArguments):
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         """Refuse nodes whose usage, with this pod, would exceed a threshold, and nodes with an old report."""
-        if pod.of_daemon_set or not len(rows := np.flatnonzero(self._is_undecided(pod, nodes))):
+        if pod.of_daemon_set or not len(rows := self._undecided(pod, nodes)):
             return Verdict.all_pass(len(nodes), refusals(self.resources))
         refused = np.full(len(nodes), PASSES, np.int64)
         refused[rows] = self._evaluate(self._account(pod, nodes if len(rows) == len(nodes) else nodes.take(rows)))
         return Verdict(refused, refusals(self.resources))
 
-    def _is_undecided(self, pod: PodRequest, nodes: Nodes) -> BoolArray:
-        """Return the nodes that the filter may reject, shape (N,); for most, an integer comparison is enough."""
+    def _undecided(self, pod: PodRequest, nodes: Nodes) -> NDArray[np.intp]:
+        """Return the rows of the nodes that the filter may reject; for most, an integer comparison is enough."""
         table = nodes.tables[NAME]
-        if self.use_prediction or (pod.prod and table["by_prod"].any()):
-            return np.ones(len(nodes), np.bool_)
-        load = table["load"] + nodes.in_flight + np.array(pod.estimate, np.int64)
-        over: BoolArray = np.any(load > table["ceiling"], axis=1)
-        return over | (self.expired(table, nodes.now) & table["reported"]) if self.filter_expired_node_metrics else over
+        if self.use_prediction or (pod.prod and np.count_nonzero(table["by_prod"])):
+            return np.arange(len(nodes))
+        over = table["load"] + nodes.in_flight + as_array(pod.estimate) > table["ceiling"]
+        expired = self.expired(table, nodes.now) & table["reported"] if self.filter_expired_node_metrics else None
+        if not np.count_nonzero(over) and (expired is None or not np.count_nonzero(expired)):
+            return np.zeros(0, np.intp)
+        undecided = over.any(axis=1)
+        return np.flatnonzero(undecided if expired is None else undecided | expired)
 
     def _evaluate(self, account: Account) -> IntArray:
         """Indices into the refusals, shape (N,)."""
@@ -173,7 +190,7 @@ class LoadAware(LoadAwareArguments):
         if by_peak.any():
             load = np.where(by_peak[:, None], table["peak_load"] + nodes.in_flight, load)
             measured = np.where(by_peak[:, None], table["peaked"], measured)
-        load = load + np.array(pod.estimate, np.int64)
+        load = load + as_array(pod.estimate)
         percent = usage_percent(load, table["allocatable"])
         return Account(
             by_prod=by_prod,
@@ -190,10 +207,10 @@ class LoadAware(LoadAwareArguments):
 
     def expired(self, table: Table, now: float) -> BoolArray:
         """Return the nodes with an old report, shape (N,)."""
-        limit = self.node_metric_expiration_seconds
+        limit, updated = self.node_metric_expiration_seconds, table["updated"]
         if limit is None:
-            return np.zeros(len(table), np.bool_)
-        age: FloatArray = now - table["updated"]
+            return np.zeros(len(updated), np.bool_)
+        age: FloatArray = now - updated
         return np.greater_equal(age, limit) if limit > 0 else np.isinf(age)
 
     def all_expired(self, nodes: Nodes) -> str:
@@ -214,7 +231,7 @@ class LoadAware(LoadAwareArguments):
     def by_peak(self, table: Table, now: float) -> BoolArray:
         """Return the nodes with a usable prediction, shape (N,)."""
         if not self.use_prediction:
-            return np.zeros(len(table), np.bool_)
+            return np.zeros(len(table["updated"]), np.bool_)
         fresh: BoolArray = now - table["predicted"] < self.prediction_expiration_seconds
         return fresh
 
@@ -231,21 +248,21 @@ class LoadAware(LoadAwareArguments):
         by_prod = pod.prod and bool(self.score_according_prod_usage)
         measured = table["scored"]
         if by_prod:
-            measured = np.all(table["used"] | self._weightless, axis=1)
+            measured = (table["used"] | self._weightless).all(axis=1) & table["reported"]
             load = table["prod_load"] + nodes.in_flight_prod
         elif self.use_prediction:
             by_peak = self.by_peak(table, nodes.now)
-            measured = np.where(by_peak, (table["peaked"] | self._weightless).all(axis=1), measured)
+            peaked = (table["peaked"] | self._weightless).all(axis=1) & table["reported"]
+            measured = np.where(by_peak, peaked, measured)
             load = np.where(by_peak[:, None], table["peak_load"], table["score_load"]) + nodes.in_flight
         else:
             load = table["score_load"] + nodes.in_flight
-        free = _free_percent(load + np.array(pod.estimate, np.int64), table["allocatable"])
+        free = np.maximum(table["allocatable"] - (load + as_array(pod.estimate)), 0) * _PERCENT // table["divisor"]
         weights, dominant = self._weights, self.dominant_resource_weight
         weighted: IntArray = free @ weights
         if dominant:
             weighted += np.minimum(free.min(axis=1), _PERCENT) * dominant
-        scored = measured & table["reported"] & ~self.expired(table, nodes.now)
-        score: IntArray = weighted // (int(weights.sum()) + dominant) * scored
+        score: IntArray = weighted // (self._weight + dominant) * (measured & ~self.expired(table, nodes.now))
         return score
 
 
@@ -279,9 +296,3 @@ def ceiling(limit: int, allocatable: int) -> int:
     if not limit or not allocatable:
         return INT64_MAX
     return ((2 * limit + 1) * allocatable - 1) // (2 * _PERCENT) - (allocatable >> _DOUBLE_SLACK)
-
-
-def _free_percent(load: IntArray, allocatable: IntArray) -> IntArray:
-    """Return the free share in percent of allocatable, truncated; 0 for an empty or overused node."""
-    fits = (allocatable > 0) & (load <= allocatable)
-    return np.where(fits, (allocatable - load) * _PERCENT // np.where(fits, allocatable, 1), 0)

@@ -67,7 +67,7 @@ def explanation(
 def _of_node(
     args: LoadAwareArguments, pod: PodRequest, nodes: Nodes, account: Account, row: int
 ) -> Iterator[tuple[str, Any]]:
-    record, group = nodes.tables[_NAME][row], Group(int(account.groups()[row]))
+    record, group = nodes.tables[_NAME].record(row), Group(int(account.groups()[row]))
     yield "compares", group.compares
     yield "thresholds", group.argument
     in_flight = (nodes.in_flight_prod if group is Group.PROD else nodes.in_flight)[row]

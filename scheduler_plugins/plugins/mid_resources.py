@@ -58,7 +58,11 @@ class MidResources:
         )
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
-        """A node's record."""
+        """A node's record: it does not depend on the node's pods."""
+        return node.once(NAME, self._record)
+
+    @staticmethod
+    def _record(node: NodeState) -> tuple[Any, ...]:
         report = node.ledger.report
         deficit = report is not None and report.conditions.get(names.CONDITION_MID_DEFICIT, False)
         return deficit, _time(report)
@@ -86,7 +90,9 @@ class MidResources:
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         verdict, table = self.filter(pod, nodes), nodes.tables[NAME]
-        return [dict(self._of_node(pod, table[row], nodes.now, verdict.refusal(row))) for row in range(len(nodes))]
+        return [
+            dict(self._of_node(pod, table.record(row), nodes.now, verdict.refusal(row))) for row in range(len(nodes))
+        ]
 
     def _of_node(
         self,

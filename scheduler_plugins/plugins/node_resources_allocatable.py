@@ -65,7 +65,7 @@ class NodeResourcesAllocatable:
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
         """Return a node's record: it depends on neither the pod nor the node's pods."""
-        return (self.raw(node.own_allocatable),)
+        return node.once(NAME, lambda node: (self.raw(node.own_allocatable),))
 
     def raw(self, allocatable: Mapping[str, int]) -> int:
         """The weighted mean of what a node has to give, truncated toward zero; for Least it is negative.

@@ -354,7 +354,9 @@ class QuotaCluster:
     def _count_priority(self, pod: QuotaPod, change: int) -> None:
         if pod.static:
             return
-        counts = self._priorities.setdefault(pod.namespace, Counter())
+        counts = self._priorities.get(pod.namespace)
+        if counts is None:
+            counts = self._priorities[pod.namespace] = Counter()
         counts[pod.priority] += change
         if not counts[pod.priority]:
             del counts[pod.priority]

@@ -103,7 +103,6 @@ class QuotaPod:
         node, gated = str(spec.get("nodeName") or ""), bool(spec.get("schedulingGates"))
         idle = node or gated or (schedulers and spec.get("schedulerName") not in schedulers)
         nominated = str(status.get("nominatedNodeName") or "")
-        identity = {name: part for name, part in metadata.items() if name not in _SEPARATE}
         return cls(
             uid=sys.intern(str(metadata.get("uid") or "")),
             namespace=sys.intern(str(metadata.get("namespace") or "")),
@@ -131,9 +130,13 @@ class QuotaPod:
             requested=common.charge,
             devices_counted=not common.claims,
             group=_group(spec),
-            own=b"" if idle else _ENCODE([identity, status]),
+            own=b"" if idle else _own(metadata, status),
             spec=b"" if idle else common.spec,
         )
+
+
+def _own(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> bytes:
+    return _ENCODE([{name: part for name, part in metadata.items() if name not in _SEPARATE}, status])
 
 
 def _group(spec: Mapping[str, Any]) -> str:

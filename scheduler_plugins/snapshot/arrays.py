@@ -1,8 +1,9 @@
 """Nodes as arrays: what filters and scores see. Frozen: a change makes a new snapshot."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,17 @@ from scheduler_plugins.snapshot.units import Vector
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
-Table: TypeAlias = NDArray[Any]  # a structured array: one record per node
+_Made = TypeVar("_Made")
 
 _DEVIATIONS: Final = 4.0  # how many standard deviations more than their mean pods in flight may be on a node
+
+
+@lru_cache(maxsize=1024)
+def as_array(vector: Vector) -> IntArray:
+    """A vector of a pod as an array, one for all pods with the same numbers; read-only."""
+    array = np.array(vector, np.int64)
+    array.flags.writeable = False
+    return array
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,15 @@ class NodeState:
     """Sums over the pods that are bound to it, by the name of their plugin (see `accounts`)."""
     readings: Mapping[str, Any]
     """The last readings of the plugins' own sources for the node, by plugin name; absent: none so far."""
+    lasting: dict[str, Any] = field(default_factory=dict)
+    """The results of `once`, by plugin name; emptied when anything but the node's pods changes."""
+
+    def once(self, plugin: str, make: Callable[["NodeState"], _Made]) -> _Made:
+        """What a plugin makes of all but the node's pods: made again only after a change of that."""
+        made: _Made | None = self.lasting.get(plugin)
+        if made is None:
+            made = self.lasting[plugin] = make(self)
+        return made
 
 
 @runtime_checkable
@@ -44,7 +62,10 @@ class NodeTable(Protocol):
         """The fields of a node's record."""
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
-        """A node's record, in the order of the fields. Called once per node and change."""
+        """A node's record, in the order of the fields. Called once per node and change.
+
+        The same object as before is not written again.
+        """
 
 
 @runtime_checkable
@@ -55,19 +76,56 @@ class AnnotationReader(Protocol):
         """Return the annotations that are not usable, a sentence each. Called once per node and change."""
 
 
+class Table:
+    """The records of some nodes: by the name of a field an array whose row i belongs to node i, in a column each.
+
+    An array is made at its first use, so that a decision copies only what it reads.
+    """
+
+    __slots__ = ("_columns", "_made", "_rows")
+
+    def __init__(self, columns: "Mapping[str, NDArray[Any]] | Table", rows: NDArray[np.intp] | None = None) -> None:
+        self._columns = columns  # by the name of a field; the last axis is that of the nodes
+        self._rows = rows  # which of them these nodes are; None: all
+        self._made: dict[str, NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        array = self._made.get(name)
+        if array is None:
+            column = self._columns[name].T if isinstance(self._columns, Table) else self._columns[name]
+            array = self._made[name] = (column if self._rows is None else column.take(self._rows, -1)).T
+        return array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def record(self, row: int) -> Mapping[str, Any]:
+        """Return the record of one node, by field."""
+        return {name: self[name][row] for name in self}
+
+    def with_array(self, name: str, array: NDArray[Any]) -> "Table":
+        """A copy with one array replaced."""
+        table = Table(self._columns, self._rows)
+        table._made = {**self._made, name: array}
+        return table
+
+    def settle(self) -> None:
+        """Make all arrays, so that no change of the cluster touches them."""
+        for name in self:
+            _ = self[name]
+
+
 @dataclass(frozen=True, slots=True)
 class Nodes:
     """Some nodes at one moment; row i of every array belongs to `names[i]`."""
 
     names: Sequence[str]  # their names
-    tables: Mapping[str, Table]  # by plugin name: the plugin's records, shape (N,)
-    landing: IntArray
-    """Sums of pods in flight: estimated usage, the Prod part of it, and the sums for plugins,
-    shape (N, 2, 2 R + W). First the mean: of a pod that may land on k nodes, each has a k-th; then all of each."""
-    variances: FloatArray  # the variance of what lands, shape (N, 2 R + W)
+    tables: Mapping[str, Table]  # the plugins' records, by plugin name
+    common: Table
+    """Numbers that are no plugin's: `ids`; `sums` over the bound pods, (N, W); `landing`, of pods in flight: estimated
+    usage, the Prod part of it, and the sums for plugins, (N, 2 (2 R + W)). First the mean: of a pod that may land on k
+    nodes, each has a k-th; then all of each. `variance` is that of the mean, (N, 2 R + W)."""
     resources: int  # R: how many resources load is counted in
-    sums: IntArray  # the plugins' sums over the bound pods, shape (N, W): see `bound`
-    ids: IntArray  # by which `NodeGroups` knows them, shape (N,)
     accounts: Mapping[str, slice]  # which columns of the sums belong to a plugin, by its name
     plugin_states: Mapping[str, PluginState]
     """The plugins' states of the whole cluster, by their names: the present ones, not copies."""
@@ -77,19 +135,25 @@ class Nodes:
         return len(self.names)
 
     @property
+    def ids(self) -> IntArray:
+        """By which `NodeGroups` knows the nodes, shape (N,)."""
+        return self.common["ids"]
+
+    @property
     def in_flight(self) -> IntArray:
         """Estimated usage of pods in flight, shape (N, R)."""
-        return self.landing[:, 0, : self.resources]
+        return self.common["landing"][:, : self.resources]
 
     @property
     def in_flight_prod(self) -> IntArray:
         """The part of it that is Prod, shape (N, R)."""
-        return self.landing[:, 0, self.resources : 2 * self.resources]
+        return self.common["landing"][:, self.resources : 2 * self.resources]
 
     @property
     def in_flight_sums(self) -> IntArray:
         """The plugins' sums over these pods, shape (N, W)."""
-        return self.landing[:, 0, 2 * self.resources :]
+        landing = self.common["landing"]
+        return landing[:, 2 * self.resources : landing.shape[1] // 2]
 
     def cautious(self) -> "Nodes":
         """The same nodes as if as many pods in flight had landed on each as may well be.
@@ -97,36 +161,37 @@ class Nodes:
         Which of its nodes a pod lands on is kube-scheduler's choice, so many may land on one: at most all, and hardly
         more than four standard deviations above the mean.
         """
-        whole = self.landing[:, 1]
-        if not whole.any():
+        landing = self.common["landing"].T
+        if not np.count_nonzero(landing):
             return self
-        landing = self.landing.copy()
-        further = np.ceil(_DEVIATIONS * np.sqrt(np.maximum(self.variances, 0.0))).astype(np.int64)
-        landing[:, 0] = np.minimum(whole, landing[:, 0] + further)
-        return replace(self, landing=landing)
+        mean, whole = landing[: len(landing) // 2], landing[len(landing) // 2 :]
+        further = np.ceil(_DEVIATIONS * np.sqrt(np.maximum(self.common["variance"].T, 0.0)))
+        cautious = np.concatenate((np.minimum(whole, mean + further.astype(np.int64)), whole))
+        return replace(self, common=self.common.with_array("landing", cautious.T))
 
     def take(self, rows: NDArray[np.intp], names: Sequence[str] | None = None) -> "Nodes":
         """Only the nodes of these rows, in this order; `names` saves looking theirs up."""
         if names is None:
             names = [self.names[row] for row in rows.tolist()]
-        # ndarray.take copies records thirty times as fast as indexing does.
-        tables = {plugin: table.take(rows) for plugin, table in self.tables.items()}
         return Nodes(
             names=names,
-            tables=tables,
-            landing=self.landing.take(rows, 0),
-            variances=self.variances.take(rows, 0),
+            tables={plugin: Table(table, rows) for plugin, table in self.tables.items()},
+            common=Table(self.common, rows),
             resources=self.resources,
-            sums=self.sums.take(rows, 0),
-            ids=self.ids.take(rows),
             accounts=self.accounts,
             plugin_states=self.plugin_states,
             now=self.now,
         )
 
+    def settled(self) -> "Nodes":
+        """These nodes, with all arrays made: no change of the cluster touches them."""
+        for table in (self.common, *self.tables.values()):
+            table.settle()
+        return self
+
     def bound(self, plugin: str) -> IntArray:
         """A plugin's sums over the bound pods of each node, shape (N, its width)."""
-        return self.sums[:, self.accounts[plugin]]
+        return self.common["sums"][:, self.accounts[plugin]]
 
     def expected(self, plugin: str) -> IntArray:
         """A plugin's sums over the pods in flight of each node, shape (N, its width)."""
@@ -141,11 +206,14 @@ class Snapshot(Nodes):
 
     def select(self, names: Sequence[str]) -> tuple[Nodes, list[str]]:
         """The nodes of these names, in this order, and the names that are not known."""
-        try:
-            return self._rows(names), []
-        except KeyError:
-            present = [name for name in names if name in self.index]
-            return self._rows(present), [name for name in names if name not in self.index]
+        rows, present, unknown = rows_of(names, self.index)
+        return self.take(rows, present), unknown
 
-    def _rows(self, names: Sequence[str]) -> Nodes:
-        return self.take(np.fromiter(map(self.index.__getitem__, names), np.intp, len(names)), names)
+
+def rows_of(names: Sequence[str], index: Mapping[str, int]) -> tuple[NDArray[np.intp], Sequence[str], list[str]]:
+    """The rows of the nodes that are known, their names, and the names that are not known."""
+    try:
+        return np.fromiter(map(index.__getitem__, names), np.intp, len(names)), names, []
+    except KeyError:
+        present = [name for name in names if name in index]
+        return rows_of(present, index)[0], present, [name for name in names if name not in index]

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import add, sub
 from types import MappingProxyType
 from typing import Any, Final
@@ -27,7 +27,7 @@ from scheduler_plugins.snapshot.in_flight import (
 )
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
-from scheduler_plugins.snapshot.pod import NO_FACTS, PodRequest, PodTemplate
+from scheduler_plugins.snapshot.pod import PodRequest, PodTemplate
 from scheduler_plugins.snapshot.pod_template import TEMPLATE_BYTES, template_key
 from scheduler_plugins.snapshot.preferences import NodeGroups
 from scheduler_plugins.snapshot.report import NodeReport
@@ -83,6 +83,8 @@ class ClusterCache:
         self._sums: dict[str, Vector] = {}
         self._readings: dict[str, dict[str, Any]] = {}
         self._nodes: dict[str, _NodeFacts] = {}
+        self._lasting: dict[str, dict[str, Any]] = {}  # what plugins made of all but a node's pods
+        self._written: dict[str, dict[str, tuple[Any, ...]]] = {}  # the records of a node as they were written last
         self.groups = NodeGroups()  # the nodes as pods' soft constraints see them
         self._ledgers: dict[str, NodeLedger] = {}
         self._no_load = NodeLedger(rules)
@@ -117,9 +119,14 @@ class ClusterCache:
         return self._readings.get(node, _NO_READINGS)
 
     def select(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
-        """The present state of some nodes, in this order, for one decision; and the names that are not known."""
+        """The present state of some nodes, in this order, and the names that are not known."""
+        nodes, unknown = self.view(names, now)
+        return nodes.settled(), unknown
+
+    def view(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
+        """The same for one decision: it is valid until the next change of this cache."""
         self._catch_up(now)
-        return self._rows.select(names, now)
+        return self._rows.view(names, now)
 
     def freeze(self, now: float) -> Snapshot:
         self._catch_up(now)
@@ -150,12 +157,16 @@ class ClusterCache:
             ledger=self._ledgers.get(name, self._no_load),
             sums=self._accounts.parts(sums),
             readings=self._readings.get(name, _NO_READINGS),
+            lasting=self._lasting.setdefault(name, {}),
         )
         self._rows.write_sums(name, sums)
-        failures = [*facts.problems]
+        failures, written = [*facts.problems], self._written.setdefault(name, {})
         for key, table in self._tables.items():
             try:
-                self._rows.write(key, name, table.record(state))
+                record = table.record(state)
+                if record is not written.get(key):
+                    self._rows.write(key, name, record, written.get(key, ()))
+                    written[key] = record
             except Exception as error:  # noqa: BLE001 - any plugin may fail, and one node must not stop all others
                 failures.append(f"{key} keeps its former record: {type(error).__name__}: {error}")
         self._note_failures(name, "; ".join(failures))
@@ -204,7 +215,7 @@ class ClusterCache:
         elif self._nodes[name] == facts:
             return
         self._nodes[name] = facts
-        self._stale.add(name)
+        self._renew(name)
 
     def delete_node(self, name: str) -> None:
         """Forget a Node. Its pods and report stay until they are gone themselves."""
@@ -213,7 +224,8 @@ class ClusterCache:
         if self._nodes.pop(name, None) is not None:
             self._rows.remove(name)
             self.groups.delete(name)
-            self._failures.pop(name, None)
+            for kept in (self._failures, self._lasting, self._written):
+                kept.pop(name, None)
 
     # Data of plugins' own sources
 
@@ -223,13 +235,13 @@ class ClusterCache:
             node_readings = self._readings.setdefault(name, {})
             if node_readings.get(plugin) != reading:
                 node_readings[plugin] = reading
-                self._stale.add(name)
+                self._renew(name)
 
     def retain_readings(self, plugin: str, names: AbstractSet[str]) -> None:
         """Forget data of a plugin's own source for all nodes but these."""
         for name in [name for name, given in self._readings.items() if plugin in given and name not in names]:
             del self._readings[name][plugin]
-            self._stale.add(name)
+            self._renew(name)
             if not self._readings[name]:
                 del self._readings[name]
 
@@ -248,6 +260,7 @@ class ClusterCache:
         ledger = self._ledger_for(name)
         if report is None or ledger.report != report:
             ledger.receive(report)
+            self._renew(name)
             self._changed(name)
 
     def read(self, pod: Mapping[str, Any]) -> PodRequest:
@@ -286,8 +299,9 @@ class ClusterCache:
             self._pending.pop(request.uid, None)
         for state in self.plugin_states.values():
             state.pod_changed(request)
-        # What plugins read of a bound pod is theirs to keep: there may be 150,000.
-        self.place(replace(request, facts=NO_FACTS, alike=()) if request.facts and request.node_name else request, now)
+        if request.node_name:
+            request.forget_facts()
+        self.place(request, now)
 
     def place(self, request: PodRequest, now: float) -> None:
         """Count a bound pod as load; plugins' states are not updated."""
@@ -369,8 +383,16 @@ class ClusterCache:
 
     # Ledgers
 
+    def _renew(self, name: str) -> None:
+        """Make the records of a node anew: more than its pods has changed."""
+        self._lasting.pop(name, None)
+        self._stale.add(name)
+
     def _ledger_for(self, name: str) -> NodeLedger:
-        return self._ledgers.setdefault(name, NodeLedger(self.rules))
+        ledger = self._ledgers.get(name)
+        if ledger is None:
+            ledger = self._ledgers[name] = NodeLedger(self.rules)
+        return ledger
 
     def _changed(self, name: str) -> None:
         self._stale.add(name)

@@ -3,8 +3,7 @@
 import logging
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final, Protocol, runtime_checkable
@@ -174,9 +173,7 @@ class Reservations:
         self._unconfirmed.pop(pod.uid)
         self._reserved.put(pod, names, now)
         self._words[pod.uid] = pod.refusal
-        for plugin in self._reserving:
-            with _survived("reserve", pod.uid):
-                plugin.reserve(pod, names, now)
+        _call_each(self._reserving, "reserve", pod.uid, pod, names, now)
 
     def reserve_unconfirmed(self, pod: PodRequest, now: float, queue: str = "") -> None:
         """Reserve for a pod that an earlier run may have admitted, unless this run has.
@@ -191,9 +188,7 @@ class Reservations:
         self._unconfirmed.put(pod, (), now)
         self._queues[pod.uid] = queue
         self._words[pod.uid] = pod.refusal
-        for plugin in self._unconfirmed_ledgers:
-            with _survived("reserve_unconfirmed", pod.uid):
-                plugin.reserve_unconfirmed(pod, now)
+        _call_each(self._unconfirmed_ledgers, "reserve_unconfirmed", pod.uid, pod, now)
 
     def unreserve(self, uid: str) -> None:
         """End the reservation of a pod, confirmed or not."""
@@ -203,9 +198,7 @@ class Reservations:
         unconfirmed, reserved = self._unconfirmed.pop(uid), self._reserved.pop(uid)
         if unconfirmed is None and reserved is None:
             return
-        for plugin in self._reserving if reserved is not None else self._unconfirmed_ledgers:
-            with _survived("unreserve", uid):
-                plugin.unreserve(uid)
+        _call_each(self._reserving if reserved is not None else self._unconfirmed_ledgers, "unreserve", uid, uid)
 
     def refused(self, pod: PodRequest, now: float) -> bool:
         """Return whether kube-scheduler marked the pod unschedulable after our reservation.
@@ -237,10 +230,16 @@ class Reservations:
 
     def expire(self, now: float) -> None:
         """Drop expired charges."""
+        for uid in self._reserved.expired(now):
+            self.unreserve(uid)
+        if self._queues:
+            self._expire_unconfirmed(now)
+
+    def _expire_unconfirmed(self, now: float) -> None:
         present = self._present(now)
         settled = {queue for queue, since in self._served.items() if queue and present - since >= SETTLED_SECONDS}
         unconfirmed = [uid for uid in self._unconfirmed.charges if self._queues[uid] in settled] if settled else []
-        for uid in (*self._reserved.expired(now), *self._unconfirmed.expired(now), *unconfirmed):
+        for uid in (*self._unconfirmed.expired(now), *unconfirmed):
             self.unreserve(uid)
         self._served.update(dict.fromkeys(settled, math.inf))
         if not self._unconfirmed.charges:
@@ -251,10 +250,10 @@ class Reservations:
         return now if self._steady is None else self._steady()
 
 
-@contextmanager
-def _survived(what: str, uid: str) -> Iterator[None]:
-    """Log the failure of a plugin: it must not end the watch of all pods."""
-    try:
-        yield
-    except Exception:  # noqa: BLE001 - as above
-        _LOG.exception("A plugin could not %s pod %s", what, uid)
+def _call_each(plugins: Sequence[object], method: str, uid: str, *arguments: object) -> None:
+    """Call a method of each plugin; log the failure of one: it must not end the watch of all pods."""
+    for plugin in plugins:
+        try:
+            getattr(plugin, method)(*arguments)
+        except Exception:  # noqa: BLE001 - as above
+            _LOG.exception("A plugin could not %s pod %s", method, uid)

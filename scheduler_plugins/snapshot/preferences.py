@@ -88,9 +88,12 @@ class Groups(NamedTuple):
     numbers: NDArray[np.int32]  # nodes of one number are alike for the pod's soft constraints, shape (N,)
     weights: NDArray[np.int32]  # sum of the weights of the preferred terms that a node matches, shape (N,)
     avoided: NDArray[np.bool_]  # whether it has a taint of PreferNoSchedule that the pod does not tolerate, shape (N,)
+    uniform: bool = False  # whether it is known that all are in group 0, without weight, and none is avoided
 
     def likely(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows that kube-scheduler prefers: without soft taints, if any, and of the largest weight."""
+        if self.uniform:
+            return rows
         remaining = rows[~self.avoided[rows]]
         result = remaining if len(remaining) else rows
         weights = self.weights[result]
@@ -114,10 +117,12 @@ class _Table:
         self._terms = [(weight, node_selector_term(json.loads(text))) for weight, text in preferences.terms]
         self._numbers: dict[Hashable, int] = {}
         self._rows = np.zeros((0, 3), np.int32)
+        self.grown = True  # whether it takes more than when `bytes` was last read
 
     @property
     def bytes(self) -> int:
         """Return its largest size: JSON as objects takes up to 40 times its text."""
+        self.grown = False
         return self._size + self._rows.nbytes + len(self._numbers) * (300 + 8 * (len(self._terms) + len(self._keys)))
 
     def forget(self, number: int) -> None:
@@ -126,11 +131,14 @@ class _Table:
     def take(self, ids: NDArray[np.int64], nodes: Sequence[_Node]) -> Groups:
         if len(self._rows) < len(nodes):
             more = np.full((2 * len(nodes) - len(self._rows), 3), _UNKNOWN, np.int32)
-            self._rows = np.concatenate((self._rows, more))
-        rows = self._rows[ids]
+            self._rows, self.grown = np.concatenate((self._rows, more)), True
+        rows = self._rows.take(ids, 0)
+        if not np.count_nonzero(rows):
+            return Groups(rows[:, 0], rows[:, 1], rows[:, 2] != 0, uniform=True)
         if (unread := ids[rows[:, 0] == _UNKNOWN]).size:
             for number in unread.tolist():
                 self._rows[number] = self._read(nodes[number])
+            self.grown = True
             rows = self._rows[ids]
         return Groups(rows[:, 0], rows[:, 1], rows[:, 2] != 0)
 
@@ -153,6 +161,7 @@ class NodeGroups:
         self._free: list[int] = []
         self._tables: OrderedDict[Preferences, _Table] = OrderedDict()
         self._counted: dict[Preferences, int] = {}
+        self._last: tuple[Preferences | None, _Table] = None, _Table(NO_PREFERENCES)  # the one that was used last
 
     def put(self, node: Json) -> int:
         """Note a Node; its id, which it keeps until it is deleted."""
@@ -178,12 +187,14 @@ class NodeGroups:
 
     def of(self, preferences: Preferences, ids: NDArray[np.int64]) -> Groups:
         """The nodes of these ids, shape (N,), as the preferences see them."""
-        table = self._tables.get(preferences)
-        if table is None:
-            table = self._tables[preferences] = _Table(preferences)
-        self._tables.move_to_end(preferences)
+        last, table = self._last
+        if preferences is not last:
+            table = self._tables.get(preferences) or _Table(preferences)
+            self._tables[preferences] = table
+            self._tables.move_to_end(preferences)
+            self._last = preferences, table
         groups = table.take(ids, self._nodes)
-        if table.bytes != self._counted.get(preferences):
+        if table.grown:
             self._counted[preferences] = table.bytes
             while len(self._tables) > 1 and sum(self._counted.values()) > _REMEMBERED_BYTES:
                 del self._counted[self._tables.popitem(last=False)[0]]

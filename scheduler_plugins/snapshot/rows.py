@@ -1,25 +1,27 @@
 """The mutable side of a snapshot: one row per node in every array, kept dense."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from functools import lru_cache
+from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler_plugins.snapshot.accounts import Accounts
-from scheduler_plugins.snapshot.arrays import Nodes, Snapshot, Table
+from scheduler_plugins.snapshot.arrays import Nodes, Snapshot, Table, rows_of
 from scheduler_plugins.snapshot.plugin_state import PluginState
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
 
-_IN_FLIGHT, _VARIANCES = "in flight", "variances"
-_SUMS = "sums"
-_IDS = "ids"
+_COMMON: Final = ""  # the table that is no plugin's
 _LARGEST_SUM: Final = 2**61  # two of them, and what pods in flight add, stay in 64 bits
+
+_Columns = dict[str, NDArray[Any]]
 
 
 class Rows:
-    """Arrays that grow and shrink by whole nodes, and freeze by copying only what changed."""
+    """Columns that grow and shrink by whole nodes, and freeze by copying only what changed."""
 
     def __init__(
         self,
@@ -29,18 +31,17 @@ class Rows:
         plugin_states: Mapping[str, PluginState],
     ) -> None:
         self._plugin_states = plugin_states
-        self._tables = tuple(dtypes)
         self._accounts = accounts
         self._names: list[str] = []
         self._index: dict[str, int] = {}
-        self._arrays: dict[str, Table] = {name: np.zeros(0, dtype) for name, dtype in dtypes.items()}
         self._nothing: Vector = (0,) * resources
         wide = 2 * resources + accounts.width
-        self._arrays[_IN_FLIGHT] = np.zeros((0, 2, wide), np.int64)  # the mean of what lands on a node, and all of it
-        self._arrays[_VARIANCES] = np.zeros((0, wide))
-        self._arrays[_SUMS] = np.zeros((0, accounts.width), np.int64)
-        self._arrays[_IDS] = np.zeros(0, np.int64)
-        self._frozen: dict[str, Table] = {}
+        landing = [("landing", np.int64, (2 * wide,)), ("variance", np.float64, (wide,))]
+        common = np.dtype([("ids", np.int64), ("sums", np.int64, (accounts.width,)), *landing])
+        self._tables = tuple(dtypes)
+        tables = {_COMMON: common, **dtypes}
+        self._columns: dict[str, _Columns] = {table: _columns(dtype) for table, dtype in tables.items()}
+        self._frozen: dict[str, _Columns] = {}
         self._frozen_names: tuple[str, ...] | None = None
         self._frozen_index: Mapping[str, int] = {}
         self._scattered = False  # whether nodes have come or gone since `_gather_names`
@@ -57,21 +58,22 @@ class Rows:
         row = len(self._names)
         self._index[name] = row
         self._names.append(name)
-        for key, array in self._arrays.items():
-            if row >= len(array):
-                grown = np.zeros((max(64, 2 * len(array)), *array.shape[1:]), array.dtype)
-                grown[:row] = array[:row]
-                self._arrays[key] = grown
-            self._arrays[key][row] = np.zeros((), array.dtype)
-        self._arrays[_IDS][row] = number
+        for columns in self._columns.values():
+            for field, column in columns.items():
+                if row >= column.shape[-1]:
+                    columns[field] = np.zeros((*column.shape[:-1], max(64, 2 * row)), column.dtype)
+                    columns[field][..., :row] = column
+                columns[field][..., row] = np.zeros((), column.dtype)
+        self._columns[_COMMON]["ids"][row] = number
         self._members_changed()
 
     def remove(self, name: str) -> None:
         """Drop a node's row; the last one takes its place."""
         row, last = self._index.pop(name), self._names.pop()
         if last != name:
-            for array in self._arrays.values():
-                array[row] = array[len(self._names)]
+            for columns in self._columns.values():
+                for column in columns.values():
+                    column[..., row] = column[..., len(self._names)]
             self._names[row] = last
             self._index[last] = row
         self._members_changed()
@@ -87,71 +89,96 @@ class Rows:
         self._index = {name: row for row, name in enumerate(self._names)}
         self._scattered = False
 
-    def write(self, table: str, name: str, record: tuple[Any, ...]) -> None:
-        self._arrays[table][self._index[name]] = record
+    def write(self, table: str, name: str, record: Sequence[Any], former: Sequence[Any] = ()) -> None:
+        """Write a node's record over its former one. Values that are the same objects are there already."""
+        columns, row = self._columns[table], self._index[name]
+        if len(record) != len(columns):
+            raise ValueError(f"the record has {len(record)} values for {len(columns)} fields")
+        for column, value, old in zip(columns.values(), record, former or repeat(None), strict=False):
+            if value is not old or value is None:
+                column.T[row] = value
         self._frozen.pop(table, None)
 
     def write_sums(self, name: str, sums: Vector) -> None:
         """Write a node's sums over its bound pods; thousands of them, of the largest amounts, are beyond 64 bits."""
-        self._arrays[_SUMS][self._index[name]] = [max(-_LARGEST_SUM, min(amount, _LARGEST_SUM)) for amount in sums]
-        self._frozen.pop(_SUMS, None)
+        column, row = self._columns[_COMMON]["sums"], self._index[name]
+        column[:, row] = [amount if abs(amount) < _LARGEST_SUM else _bounded(amount) for amount in sums]
+        self._frozen.pop(_COMMON, None)
 
     def charge(self, names: Sequence[str], pod: PodRequest, times: int = 1) -> None:
-        """Add a pod in flight to some nodes (or take it off: -1), of which it will be bound to one.
-
-        Each of k nodes gets a k-th: a/k in whole numbers; the rest goes to the first names, with a
-        variance of a^2 (1/k) (1 - 1/k).
-        """
-        count = len(names)
+        """Add a pod in flight to some nodes (or take it off: -1), of which it will be bound to one."""
         amounts = (*pod.estimate, *(pod.estimate if pod.prod else self._nothing), *self._accounts.flat(pod.amounts))
-        if not count or not any(amounts):
+        if not names or not any(amounts):
             return
-        rows, whole = np.array([self._index.get(name, -1) for name in names], np.intp), np.array(amounts, np.int64)
-        share = whole // count
-        more = np.empty((count, 2, len(whole)), np.int64)
-        more[:, 0] = share + (np.arange(count)[:, None] < whole - share * count)
-        more[:, 1] = whole
-        if rows.min() < 0:
-            valid = rows >= 0
-            rows, more = rows[valid], more[valid]
-        self._arrays[_IN_FLIGHT][rows] += times * more
-        self._arrays[_VARIANCES][rows] += np.square(whole.astype(np.float64)) * (times * (count - 1) / count**2)
-        for key in (_IN_FLIGHT, _VARIANCES):
-            self._frozen.pop(key, None)
+        parts, listed = _parts(amounts, len(names)), [self._index.get(name, -1) for name in names]
+        rows, known = np.array(listed, np.intp), slice(None) if -1 not in listed else np.array(listed) >= 0
+        for field, (columns, part) in parts.items():
+            column = self._columns[_COMMON][field]
+            places = columns * column.shape[1] + rows[known]  # one index is faster than two
+            column.reshape(-1)[places] += times * part[:, known]
+        self._frozen.pop(_COMMON, None)
 
-    def select(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
-        """Some nodes as they are, as arrays that no later change touches, and the names that are not known.
+    def view(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
+        """Some nodes as they are, and the names that are not known. Valid until the next change.
 
         As `freeze` and then `Snapshot.select`, but only the rows in question are copied: after every pod that is bound
         something has changed, and of 5,000 nodes kube-scheduler requests about 500.
         """
         if self._scattered:
             self._gather_names()
-        return self._snapshot(self._arrays, self._names, self._index, now).select(names)
+        rows, present, unknown = rows_of(names, self._index)
+        return Nodes(
+            names=present,
+            tables={table: Table(self._columns[table], rows) for table in self._tables},
+            common=Table(self._columns[_COMMON], rows),
+            resources=len(self._nothing),
+            accounts=self._accounts.slices,
+            plugin_states=self._plugin_states,
+            now=now,
+        ), unknown
 
     def freeze(self, now: float) -> Snapshot:
         """The present state as a snapshot that no later change touches."""
         if self._frozen_names is None:
             self._frozen_names = tuple(self._names)
             self._frozen_index = dict(self._index)
-        for key in self._arrays.keys() - self._frozen.keys():
-            self._frozen[key] = self._arrays[key][: len(self._names)].copy()
-            self._frozen[key].flags.writeable = False
-        return self._snapshot(self._frozen, self._frozen_names, self._frozen_index, now)
-
-    def _snapshot(
-        self, arrays: Mapping[str, Table], names: Sequence[str], index: Mapping[str, int], now: float
-    ) -> Snapshot:
+        for table in self._columns.keys() - self._frozen.keys():
+            columns = self._columns[table].items()
+            self._frozen[table] = {field: column[..., : len(self._names)].copy() for field, column in columns}
+            for column in self._frozen[table].values():
+                column.flags.writeable = False
         return Snapshot(
-            names=names,
-            tables=MappingProxyType({name: arrays[name] for name in self._tables}),
-            landing=arrays[_IN_FLIGHT],
-            variances=arrays[_VARIANCES],
+            names=self._frozen_names,
+            tables={table: Table(self._frozen[table]) for table in self._tables},
+            common=Table(self._frozen[_COMMON]),
             resources=len(self._nothing),
-            sums=arrays[_SUMS],
             accounts=self._accounts.slices,
-            ids=arrays[_IDS],
             plugin_states=self._plugin_states,
             now=now,
-            index=index,
+            index=self._frozen_index,
         )
+
+
+def _bounded(amount: int) -> int:
+    return max(-_LARGEST_SUM, min(amount, _LARGEST_SUM))
+
+
+def _columns(dtype: np.dtype[Any]) -> _Columns:
+    """Empty columns for the fields of a record; the last axis is that of the nodes."""
+    fields = ((name, dtype[name]) for name in dtype.names or ())
+    return {name: np.zeros((*reversed(field.shape), 0), field.base) for name, field in fields}
+
+
+@lru_cache(maxsize=64)  # pods of a workload are charged alike
+def _parts(amounts: Vector, count: int) -> Mapping[str, tuple[NDArray[np.intp], NDArray[Any]]]:
+    """What each of k nodes gets of a pod that may land on any of them: by field, which columns, and their amounts.
+
+    Of the mean a k-th: a/k in whole numbers; the rest goes to the first nodes. Its variance is a^2 (1/k) (1 - 1/k).
+    """
+    present = np.flatnonzero(amounts)[:, None]
+    whole, everywhere = np.array(amounts, np.int64)[present], np.ones(count, np.int64)
+    share = whole // count
+    mean = share + (np.arange(count) < whole - share * count)
+    variance = np.square(whole.astype(np.float64)) * ((count - 1) / count**2)
+    landing = np.concatenate((present, present + len(amounts))), np.concatenate((mean, whole * everywhere))
+    return {"landing": landing, "variance": (present, variance * everywhere)}

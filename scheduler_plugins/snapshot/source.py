@@ -31,9 +31,13 @@ class Source:
     def problem_of(self, stale_seconds: float) -> str:
         """Return why the cached objects of this kind may be stale, in one sentence; empty when all is well."""
         if not self.health.synced:
-            return f"{self.kind} have not been listed yet ({self.hint})"
+            return self.unlisted()
         silent = silence(self)
         return f"{self.kind}: no contact with the API server for {silent:.0f} s" if silent > stale_seconds else ""
+
+    def unlisted(self) -> str:
+        """Return that the objects of this kind have not been listed, in one sentence; empty once they have."""
+        return "" if self.health.synced else f"{self.kind} have not been listed yet ({self.hint})"
 
     def absence(self) -> str:
         """That the cluster does not know the kind, and what to do, in one sentence; empty where it does."""

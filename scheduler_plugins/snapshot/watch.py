@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from crds import GROUP, VERSION
 from headroom.cluster.shape import check_node, check_node_metric
-from headroom.cluster.typed_pod import decode_pod, undecoded
+from headroom.cluster.typed_pod import decoded, undecoded
 from headroom.kube import ApiServer, Relisted, WatchTiming, list_and_watch, paths
 from headroom.kube.time_slices import SLICE, in_slices
 from headroom.kube.unreadable_objects import TooLarge, Unreadable
@@ -182,7 +182,7 @@ class ClusterWatch:
 
 def _decoded(put: Callable[[Json], None]) -> Callable[[Json], None]:
     """Decode a pod where one that cannot be decoded is named and stops no other."""
-    return lambda item: put(decode_pod(item["raw"]))
+    return lambda item: put(decoded(item))
 
 
 def _put_bounded(put: Callable[[Json], None]) -> Callable[[Json], None]:

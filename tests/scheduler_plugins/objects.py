@@ -126,3 +126,8 @@ class World:
     def scores(self, item: Json, *names: str, now: float = 0) -> list[int]:
         scores: list[int] = self.plugin.score(self.request(item), self.nodes(*names, now=now)).tolist()
         return scores
+
+
+def records(nodes: Nodes) -> dict[str, dict[str, Any]]:
+    """The records of some nodes, by plugin and field."""
+    return {plugin: {field: table[field].tolist() for field in table} for plugin, table in nodes.tables.items()}

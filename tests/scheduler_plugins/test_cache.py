@@ -15,7 +15,7 @@ from scheduler_plugins.snapshot.arrays import NodeState
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.pod import PodRequest
-from tests.scheduler_plugins.objects import NOW, Json, World, condition, node, node_metric, pod
+from tests.scheduler_plugins.objects import NOW, Json, World, condition, node, node_metric, pod, records
 
 
 def _delta(world: World, name: str = "n") -> int:
@@ -280,7 +280,7 @@ def test_snapshots_follow_all_changes(seed: int) -> None:
     for charge in world.cache.in_flight.values():
         rebuilt.charge(charge.pod, charge.names, charge.since)
     expected = rebuilt.freeze(NOW).select(snapshot.names)[0]
-    assert np.array_equal(snapshot.tables["LoadAwareScheduling"], expected.tables["LoadAwareScheduling"])
+    assert records(snapshot) == records(expected)
     assert np.array_equal(snapshot.in_flight, expected.in_flight)
     assert np.array_equal(snapshot.in_flight_prod, expected.in_flight_prod)
 
@@ -290,11 +290,10 @@ def test_selected_nodes_stay_as_they_were() -> None:
     nodes, unknown = world.cache.select(["c", "x", "b"], NOW)
     frozen, missing = world.cache.freeze(NOW).select(["c", "x", "b"])
     assert (list(nodes.names), unknown) == (["c", "b"], ["x"]) == (list(frozen.names), missing)
-    before = nodes.tables["LoadAwareScheduling"].copy()
-    assert np.array_equal(before, frozen.tables["LoadAwareScheduling"])
+    before = records(frozen)
     world.put(node("b", cpu="7"), node_metric("b", cpu="3"))
     world.cache.charge(world.request(pod("p", {"cpu": "4"})), ["b"], NOW)
     world.cache.delete_node("c")
     assert world.cache.select(["b"], NOW)[0].in_flight.tolist() != [nodes.in_flight.tolist()[1]]
-    assert np.array_equal(nodes.tables["LoadAwareScheduling"], before)
+    assert records(nodes) == before
     assert not nodes.in_flight.any()

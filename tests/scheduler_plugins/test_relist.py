@@ -19,7 +19,7 @@ from scheduler_plugins.snapshot.arrays import NodeState
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.watch import NODE_METRICS, ClusterWatch
-from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod
+from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod, records
 
 
 def test_relist_of_the_same_changes_nothing() -> None:
@@ -42,7 +42,7 @@ def test_relist_of_the_same_changes_nothing() -> None:
         world.put(pod("b", {"cpu": "2"}, node="b"), node_metric("c", cpu="51"))
         world.nodes("a", "b", "c")
         assert sorted(recorded) == ["b", "c"]
-    assert (before.tables[NAME] == again.tables[NAME]).all()
+    assert records(before) == records(again)
 
 
 class _Listed(ApiServer):
@@ -89,7 +89,7 @@ def _state(cache: ClusterCache, quotas: QuotaCluster, names: list[str]) -> list[
     ledgers = [sorted(ledger.pods) if (ledger := cache.ledger(name)) else [] for name in names]
     reports = [ledger.report is not None if (ledger := cache.ledger(name)) else False for name in names]
     used = [quotas.ledger.used(entry) for entry in ("default", "other")]
-    return [list(nodes.names), unknown, nodes.tables[NAME].tobytes(), ledgers, reports, used, quotas.ledger.total_used]
+    return [list(nodes.names), unknown, records(nodes), ledgers, reports, used, quotas.ledger.total_used]
 
 
 def _fed(objects: dict[str, list[Json]]) -> tuple[ClusterCache, QuotaCluster]:

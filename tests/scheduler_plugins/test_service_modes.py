@@ -18,7 +18,7 @@ from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.plugins.load_aware import NAME
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
-from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod
+from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod, records
 
 HOT = "node(s) cpu usage exceed threshold"
 
@@ -159,14 +159,14 @@ def test_preemption_where_it_helps() -> None:
 def test_victims_free_resources() -> None:
     world = _cluster(a="10")
     world.put(pod("victim", {"cpu": "40"}, node="a", scheduled=-1), pod("other", {"cpu": "5"}, node="a", scheduled=-1))
-    before = str(world.nodes("a").tables[NAME][0])
+    before = records(world.nodes("a"))
     extender = _extender(world, Mode.SHORTLIST)
     big = pod("p", {"cpu": "30"})
     assert extender.filter(_ask(big, "a")).unresolvable == {"a": HOT}
     assert extender.preempt(Preemption(big, _victims("a"))) == {}
     victims = {"a": Victims(("uid-victim",))}
     assert extender.preempt(Preemption(big, victims)) == victims
-    assert str(world.nodes("a").tables[NAME][0]) == before
+    assert records(world.nodes("a")) == before
     assert extender.filter(_ask(big, "a")).unresolvable == {"a": HOT}
 
 

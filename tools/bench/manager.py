@@ -7,7 +7,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ GARBAGE: Final = {"GOGC": "400", "GOMEMLIMIT": "8GiB"}
 """How far etcd and the API server let their memory grow before they collect garbage: by default that takes 40 % of the
 API server's CPU time here, and two cores have none to spare with 5,000 nodes."""
 PATIENCE_SECONDS, STOP_SECONDS = 300.0, 60.0
+WITH_WORKLOADS: Final = " with workloads"  # the end of names of phases and figures
 
 Figures = dict[str, float | None]
 
@@ -73,6 +74,7 @@ class Plan:
     settle_seconds: float = 0.0
     """The time limit, after that, for every Node to show the last report, increases included. [s]"""
     minute_seconds: float = 60.0  # how long a minute is [s]
+    workloads: bool = False  # whether the nodes then report as long again with workloads
 
 
 QUICK: Final = Plan(nodes=(10,), pods=1, minute_seconds=4.0)  # shows that everything runs
@@ -91,6 +93,26 @@ def part(*, quick: bool = False) -> Iterator[Row]:
         values = [figures.get(key) for figures in result.values()]
         measured = f"{', '.join(map(short, values))}{' ' if unit else ''}{unit} with {sizes} nodes"
         yield Row(what, measured, budget if budget == NONE else f"{budget} {unit}".strip(), reference, values[-1])
+
+
+def workloads(*, quick: bool = False) -> Iterator[Row]:
+    """Measure the same manager with and without workloads in the reports, and histories for the cold pods in specs.
+
+    A report is half as frequent as usual: two CPUs do not suffice for 5,000 reports a minute.
+
+    Raises:
+        DevClusterError: As `part`.
+    """
+    plan = replace(QUICK, workloads=True) if quick else Plan((5000,), 0.5, 0, minute_seconds=120.0, workloads=True)
+    (count,) = plan.nodes
+    figures = measure(count, plan)
+    without, beside = (figures[f"report_cpu{kind}"] or 0.0 for kind in ("", WITH_WORKLOADS))
+    ratio, nodes = beside / max(without, 1e-9), f"{count:,} nodes of {made.REPORTED_PODS} pods"
+    times = f"{ratio:.2f} ({short(beside)} ms, {short(without)} ms without)"
+    yield Row(f"manager, CPU of a report with workloads, {nodes}", times, "<= 1.10 x without", NONE, ratio)
+    before, rss = figures["rss"], figures[f"rss{WITH_WORKLOADS}"]
+    yield Row(f"manager, RSS with workloads, {nodes}", f"{short(rss)} MiB, {short(before)} without")
+    yield Row("NodeMetrics with a workload history", f"{short(figures['histories'])} of {count:,}")
 
 
 def measure(count: int, plan: Plan, afterwards: Callable[[Cluster, Process], Figures] | None = None) -> Figures:
@@ -195,6 +217,7 @@ def _loaded(cluster: Cluster, manager: _Manager, count: int, plan: Plan) -> Figu
     settings = {"nodes": count, "minutes": plan.minutes, "minute-seconds": plan.minute_seconds}
     settings["settle-seconds"] = plan.settle_seconds
     flags = [f"--kubeconfig={cluster.kubeconfig}", *(f"--{key}={value}" for key, value in settings.items())]
+    flags += ["--workloads"] if plan.workloads else []
     load = cluster.supervisor.start("load", [sys.executable, "-m", "tools.bench.manager_load", *flags], cwd=ROOT)
     plane, figures = cluster.control_plane, Figures()
     processes = {"manager": manager.process, "load": load}
@@ -206,17 +229,22 @@ def _loaded(cluster: Cluster, manager: _Manager, count: int, plan: Plan) -> Figu
         spent, took, before = now.since(before), now.at - before.at, now
         if line["phase"] == "steady":
             figures["manager_cpu_first"] = spent["manager"] / took * 100
-        elif line["phase"] == "end":
+        if line["phase"].startswith("end"):
+            kind = line["phase"].removeprefix("end")
+            figures[f"report_cpu{kind}"] = spent["manager"] / took / max(line["rates"]["reports"], 1e-9) * 1000
+            figures[f"rss{kind}"], _ = memory_mib(manager.process.pid)
+        if line["phase"] == "end":
             figures |= {f"{name}_cpu": seconds / took * 100 for name, seconds in spent.items()}
-            rates = {key: float(line["rates"][key]) for key in ("reports", "heartbeats", "writes")}
-            figures |= rates
-            figures["report_cpu"] = spent["manager"] / took / max(rates["reports"], 1e-9) * 1000
+            figures |= {key: float(line["rates"][key]) for key in ("reports", "heartbeats", "writes")}
             figures["missed"] = line["missed"]
             for kind, times in line["times"].items():
                 half, most = np.percentile(np.asarray(times), (50, 99))
                 figures |= {f"{kind}_p50": float(half), f"{kind}_p99": float(most)}
         elif line["phase"] == "settled":
             figures["behind"] = line["behind"]
+    if plan.workloads:
+        specs = [item.get("spec") or {} for item in cluster.api.get(COLLECTION)["items"]]
+        figures["histories"] = sum("workloadHistory" in spec for spec in specs)
     return figures
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import fmean, median
 from typing import Final
@@ -39,6 +39,7 @@ NODES, ROUNDS, PODS = (1000, 5000), 5, 500
 MINUTES: Final = 25.0  # no run begins later than that
 PATIENCE_SECONDS: Final = 180
 WORKERS: Final = 16
+_LEAST_MS: Final = 0.002  # the least CPU time per pod of a step that a table shows [ms]
 PATH: Final = "/api/v1/namespaces/default/pods"
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 PROCESSES: Final = ("scheduler", "apiserver", "etcd", "extender")
@@ -74,10 +75,12 @@ class Plan:
     rounds: int = ROUNDS
     pods: int = PODS  # how many pods a run schedules
     kinds: Sequence[str] = tuple(MODES)
+    profiled: bool = False  # whether Headroom's extender measures the steps of its work, which slows it down
 
     def turn(self, number: int) -> list[Mode]:
         """Return the modes of a round: forth in even ones, back in odd ones, without extender at both ends."""
         modes = [mode for kind in self.kinds for mode in MODES[kind] if mode != PLAIN]
+        modes = [replace(mode, profiled=self.profiled and mode.kind in {SHORTLIST, WEIGHTED}) for mode in modes]
         ends = [PLAIN] if NONE in self.kinds else []
         return [*ends, *(reversed(modes) if number % 2 else modes), *ends]
 
@@ -102,6 +105,7 @@ class Run:
     other: float  # CPU time of everything else on the machine, as a share of a core
     algorithm_ms: float | None  # what kube-scheduler's algorithm took per pod [ms]
     extender: Mapping[str, float] = field(default_factory=dict)  # the extender's own metrics, by name
+    profile: Mapping[str, float] = field(default_factory=dict)  # CPU time of its steps per pod, if measured [ms]
 
 
 def measure(plan: Plan) -> Iterator[Run]:
@@ -207,6 +211,7 @@ def _once(cluster: Cluster, which: tuple[int, int, Mode], pods: int) -> Run:
             other=spent["other"],
             algorithm_ms=scheduler.algorithm_ms(),
             extender=extender.figures() if extender else {},
+            profile=extender.profile() if extender else {},
         )
     finally:
         for program in reversed(running):
@@ -302,8 +307,19 @@ def items(runs: Sequence[Run]) -> Iterator[Item]:
     )
     head += ("to the same node sampling", "scheduling algorithm [ms]")
     head += (f"CPU per pod: {' / '.join(PROCESSES)} [ms]", "extender", "rest of the machine [% of a core]")
+    for (nodes, mode), result in groups.items():
+        if mode.profiled:
+            yield _profile(nodes, mode, result)
     cells = [_cells(nodes, mode, result, runs) for (nodes, mode), result in groups.items()]
     yield Table("Of all runs. A ratio is to the mean of the runs with no extender of the same round:", [head, *cells])
+
+
+def _profile(nodes: int, mode: Mode, runs: Sequence[Run]) -> Table:
+    steps = {step: median([run.profile.get(step, 0.0) for run in runs]) for run in runs for step in run.profile}
+    shown = sorted((step for step in steps if steps[step] >= _LEAST_MS), key=lambda step: -steps[step])
+    cells = [(step, f"{steps[step]:.3f}") for step in shown]
+    title = f"CPU per pod of the extender by step, {nodes:,} nodes, {mode.title}, the measuring included:"
+    return Table(title, [("step", "median [ms]"), *cells])
 
 
 def _cells(nodes: int, mode: Mode, found: Sequence[Run], runs: Sequence[Run]) -> list[str]:
@@ -360,11 +376,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds ({ROUNDS})")
     parser.add_argument("--pods", type=int, default=PODS, help=f"pods of a run ({PODS})")
     parser.add_argument("--modes", default=",".join(MODES), help=f"some of {', '.join(MODES)}")
+    parser.add_argument("--profile", action="store_true", help="measure the steps of the extender's work")
     options = parser.parse_args(arguments)
     kinds = options.modes.split(",")
     if unknown := set(kinds) - set(MODES):
         parser.error(f"no mode named {', '.join(sorted(unknown))}: choose from {', '.join(MODES)}")
-    plan, runs = Plan(options.nodes, max(options.rounds, 1), max(options.pods, 2), kinds), list[Run]()
+    plan, runs = Plan(options.nodes, max(options.rounds, 1), max(options.pods, 2), kinds, options.profile), list[Run]()
     try:
         for run in measure(plan):
             runs.append(run)

@@ -36,6 +36,7 @@ class Mode:
     title: str = ""
     names: int = 0  # number of names that the no-op extender returns; 0: all
     percentage: int | None = None  # percentageOfNodesToScore; None: the shipped value
+    profiled: bool = False  # whether the extender measures the steps of its work
 
 
 def configuration(mode: Mode, kubeconfig: str, url: str) -> Json:
@@ -94,6 +95,11 @@ class Program:
         means = {verb: mean_ms(text, "headroom_scheduler_request_seconds", f'verb="{verb}"') for verb in verbs}
         return {f"{verb} ms": mean for verb, mean in means.items() if mean is not None}
 
+    def profile(self) -> dict[str, float]:
+        """Return an extender's CPU time per pod by step, if it measures that. [ms]"""
+        result: dict[str, float] = json.loads(get(f"{self.url}/profile")) if self.mode.profiled else {}
+        return result
+
     def algorithm_ms(self) -> float | None:
         """Return the time of kube-scheduler's algorithm per pod by its own account; None: it has none. [ms]"""
         try:
@@ -117,7 +123,8 @@ def start_extender(cluster: Cluster, mode: Mode) -> Program:
         path = cluster.dir / "profile.yaml"
         path.write_text(yaml.safe_dump(profile(mode)), encoding="utf-8")
         listen = f"--listen=127.0.0.1:{port}"
-        words = ["scheduler_plugins", f"--kubeconfig={cluster.kubeconfig}", f"--profile={path}", listen]
+        program = "tools.bench.scheduler_profile" if mode.profiled else "scheduler_plugins"
+        words = [program, f"--kubeconfig={cluster.kubeconfig}", f"--profile={path}", listen]
     process = cluster.supervisor.start("extender", [sys.executable, "-m", *words], cwd=ROOT)
     try:
         wait_until(lambda: get(f"{url}/healthz"), "the extender's start", START_SECONDS, [process], 0.2)

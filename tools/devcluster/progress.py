@@ -16,7 +16,8 @@ Say = Callable[[str], None]
 class Progress:
     """Takes lines of progress, and adds the share of the work that is done and the time that is left.
 
-    On a terminal the bar is the last line, and moves each second. Elsewhere it is part of each line.
+    On a terminal the bar is the last line, and moves each second. Elsewhere it is part of each line. After the last
+    part it has the time that the build took.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Progress:
         self._terminal = sys.stdout.isatty() if terminal is None else terminal
         self._done, self._spent = 0.0, 0.0  # estimated and real time of the finished parts [s]
         self._part, self._began = "", 0.0
+        self._started, self._is_estimated = clock(), bool(parts)
 
     def __call__(self, line: str) -> None:
         """Print a line."""
@@ -39,7 +41,7 @@ class Progress:
             self._say(f"\r\033[K{line}")
             self._draw()
         else:
-            self._say(f"{self.bar()}  {line}" if self._left else line)
+            self._say(f"{self.bar()}  {line}" if self._is_estimated else line)
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -61,16 +63,18 @@ class Progress:
         self._part = ""
 
     def bar(self) -> str:
-        """Return the bar: "[######------] 42 %, about 3 min left"."""
+        """Return the bar: "[######------] 42 %, about 3 min left"; at the end "[############] 100 %, took 5 min"."""
+        if not self._left:
+            return f"[{'#' * WIDTH}] 100 %, took {_minutes(self._clock() - self._started)}"
         total = self._done + sum(self._left.values())
         pace = self._spent / self._done if self._done else 1.0  # real time for a second of the estimate
         estimate = self._left.get(self._part, 0.0)
         running = min((self._clock() - self._began) / pace, ALMOST * estimate) if self._part else 0.0
-        share = (self._done + running) / total if total else 1.0
+        share = (self._done + running) / total
         filled = round(WIDTH * share)
         left = pace * (total - self._done - running)
-        minutes = f"about {max(1, round(left / 60))} min left"
-        return f"[{'#' * filled}{'-' * (WIDTH - filled)}] {100 * share:3.0f} %, {minutes}"
+        percent = min(round(100 * share), 99)  # a part is left
+        return f"[{'#' * filled}{'-' * (WIDTH - filled)}] {percent:3} %, about {_minutes(left)} left"
 
     def _draw(self) -> None:
         if self._left:
@@ -81,3 +85,7 @@ class Progress:
         while not end.wait(REFRESH_SECONDS):
             self._draw()
         sys.stdout.write("\r\033[K")
+
+
+def _minutes(seconds: float) -> str:
+    return f"{max(1, round(seconds / 60))} min"

@@ -35,9 +35,21 @@ from tests.kubectl_headroom.doctor.world import (
     workload,
 )
 from tests.kubectl_headroom.recording import golden
+from tests.manager.profiles.made import made
 from tests.support.objects import Json, at, mid_pod, pod, resources
 
 _CRD: Final = may.CRDS[0]
+_PROFILE_WEBHOOKS: Final = {
+    "metadata": {"name": may.PROFILES_WEBHOOK},
+    "webhooks": [{"name": "mid.profiles.headroom.dev"}],
+}
+
+
+def _with_condition(profile: Json, message: str) -> Json:
+    condition = {"type": "InForce", "status": "False", "message": message, "observedGeneration": 1}
+    return {**profile, "status": {"conditions": [condition]}}
+
+
 _TEMPLATE: Final = "spec template spec"
 _STATUS: Final = "spec versions 0 schema openAPIV3Schema properties status properties"
 _UNREADY: Final = [{"type": "Ready", "status": "False"}]
@@ -287,6 +299,29 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
         add(may.ALL_PODS, pod("ended", {"cpu": "500m"}, phase="Succeeded")),
         add(may.ALL_PODS, mid_pod("fine")),
     ],
+    "profiles": [
+        add(may.ALL_NAMESPACES, {"metadata": {"name": "shop", "labels": {"team": "a"}}}),
+        add(may.PROFILES, made("wrong", qosClass="X")),
+        add(
+            may.PROFILES,
+            _with_condition(made("refused", priorityClassName="koord-mid"), "No pod is changed: a reason."),
+        ),
+        add(may.PROFILES, made("unwritten", priorityClassName="koord-mid", selector={"matchLabels": {"a": "b"}})),
+        add(
+            may.PROFILES,
+            made("mid", priorityClassName="koord-mid", namespaceSelector={"matchLabels": {"team": "a"}}),
+        ),
+        add(may.MUTATING, _PROFILE_WEBHOOKS),
+        add(may.ALL_PODS, pod("older", {"cpu": "500m"}, priority=0)),
+        add(may.ALL_PODS, mid_pod("fine")),
+    ],
+    "profiles in force": [
+        add(may.PROFILES, made("mid", priorityClassName="koord-mid", selector={"matchLabels": {"a": "b"}})),
+        add(may.MUTATING, _PROFILE_WEBHOOKS),
+        add(may.ALL_PODS, pod("web", {"cpu": "500m"}, priority=0)),
+    ],
+    "profiles that Headroom does not read": [add(may.PROFILES, made("mid", priorityClassName="koord-mid"))],
+    "profiles are not defined": [attributes(undefined={"clustercolocationprofiles"})],
     "scheduler of the same Lease": [_theirs("other", "--leader-elect-resource-name=headroom-scheduler")],
     "scheduler of the stock name": [_scheduler(_STOCK)],
     "scheduler config is no YAML": [_scheduler("{")],

@@ -29,6 +29,18 @@ def test_share_and_time_follow_the_measured_pace() -> None:
     assert "62 %, about 3 min left" in lines[1]
 
 
+def test_bar_ends_with_the_time_it_took() -> None:
+    """A last part of a second shows no 100 % before it is done; the last line has the whole time."""
+    bar, clock, lines = progress({"etcd": 6000.0, "images": 1.0})
+    with bar.part("etcd"):
+        clock.now = 300.0
+    with bar.part("images"):
+        bar("building images")
+    bar("the parts are ready")
+    assert [" 99 %, about 1 min left" in lines[0], lines[1].count("#")] == [True, 24]
+    assert lines[1].endswith("] 100 %, took 5 min  the parts are ready")
+
+
 def test_part_that_takes_too_long_is_not_done() -> None:
     bar, clock, lines = progress({"etcd": 60.0})
     with bar.part("etcd"):

@@ -128,14 +128,13 @@ def decide(
     if settings.mode == OFF or load.unusable:
         cluster.drop(name)
         return Decision(False, Reason.OFF if settings.mode == OFF else Reason.NO_REPORT)
-    holders, limit = cluster.claimed.union(tainted), places(nodes, settings)
-    has_place = name in holders and not load.cool
+    has_place = (name in tainted or name in cluster.claimed) and not load.cool
     if not has_place and not (load.hot and hold.lasted(settings.after_seconds)):
         cluster.drop(name)
         return Decision(False, Reason.NOT_HOT)
     cluster.heat[name] = load.heat
     allowed = cluster.keeps if has_place else cluster.admits
-    if not allowed(name, holders, limit):
+    if not allowed(name, cluster.claimed.union(tainted), places(nodes, settings)):
         cluster.claimed.discard(name)
         return Decision(False, Reason.SHARE, load.expires_in)
     dry = settings.mode == DRY_RUN

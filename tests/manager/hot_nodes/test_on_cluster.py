@@ -111,6 +111,32 @@ def test_strange_own_taint_blocks_no_write(stage: Stage, path: str) -> None:
     assert ask(cluster, token, "PATCH", f"{path}/status", body).status == 200
 
 
+def _daemon_set(stage: Stage, image: str) -> None:
+    template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": image}]}}
+    spec = {"selector": {"matchLabels": {"app": "d"}}, "template": template}
+    metadata = {"name": "d", "namespace": NAMESPACE}
+    stage.cluster.apply({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec})
+
+
+def _images(stage: Stage, path: str) -> list[str]:
+    """The images of the DaemonSet's pods on a node."""
+    pods = stage.get("pods", "-n", NAMESPACE, "-l", "app=d").get("items", [])
+    here = [pod["spec"] for pod in pods if pod["spec"].get("nodeName") == path.rpartition("/")[2]]
+    return [spec["containers"][0]["image"] for spec in here]
+
+
+def test_daemon_sets_wait_on_tainted_nodes(stage: Stage, path: str) -> None:
+    """As the page tells: a running pod stays, a rollout deletes it, and it comes back with the taint gone."""
+    _daemon_set(stage, "old")
+    eventually(lambda: _images(stage, path) == ["old"], "the pod is there")
+    stage.cluster.api.merge(path, {"spec": {"taints": [HOT]}})
+    _daemon_set(stage, "new")
+    eventually(lambda: _images(stage, path) == [], "the rollout deletes the pod")
+    stage.cluster.api.merge(path, {"spec": {"taints": [{**HOT, "effect": "PreferNoSchedule"}]}})
+    eventually(lambda: _images(stage, path) == ["new"], "under PreferNoSchedule it starts")
+    stage.cluster.kubectl("delete", "daemonset", "d", "-n", NAMESPACE)
+
+
 def _report(stage: Stage, node: str, cpu: str) -> None:
     usage = {"nodeUsage": {"resources": {"cpu": cpu, "memory": "1Gi"}}}
     status = {"updateTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "nodeMetric": usage}

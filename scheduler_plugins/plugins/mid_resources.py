@@ -89,6 +89,7 @@ class MidResources:
         return np.greater(age, limit)
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
+        """Return the numbers behind the verdict, for each node."""
         verdict, table = self.filter(pod, nodes), nodes.tables[NAME]
         return [
             dict(self._of_node(pod, table.record(row), nodes.now, verdict.refusal(row))) for row in range(len(nodes))

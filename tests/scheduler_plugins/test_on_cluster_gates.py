@@ -84,7 +84,7 @@ def test_burst_keeps_load_and_spreading(stage: Stage, scheduler: str, spread: bo
 
 @pytest.mark.parametrize("scheduler", GATES)
 def test_threshold_binds_in_a_burst(stage: Stage, scheduler: str) -> None:
-    """Of twelve equal pods for three nodes, two fit below the threshold of each; the others wait with the reason."""
+    """Two of twelve equal pods fit below the threshold of each of three nodes; the others wait with the reason."""
     stage.clear()
     stage.settle({})
     nodes = stage.nodes[6:9]

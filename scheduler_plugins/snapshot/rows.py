@@ -176,7 +176,7 @@ def _columns(dtype: np.dtype[Any]) -> _Columns:
 
 @lru_cache(maxsize=64)  # pods of a workload are charged alike
 def _parts(amounts: Vector, count: int) -> tuple[IntArray, FloatArray]:
-    """The share that each of k nodes gets of a pod that may land on any of them, shape (k, 2 amounts), and its variance.
+    """The share of each of k nodes in a pod that may land on any of them, shape (k, 2 amounts), and its variance.
 
     Of the mean a k-th: a/k in whole numbers; the rest goes to the first nodes. Its variance is a^2 (1/k) (1 - 1/k).
     """

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from crds.codec import to_json
@@ -71,9 +71,10 @@ def manifest(
 ) -> Json:
     """Return the fields that the manager applies for a node."""
     spec = spec_for(strategy)
-    if workloads is not None:
-        spec = replace(spec, workload_history=workloads.needed(node_name, with_defaults(spec.predict_policy)) or None)
     body = {**identity(node_name), "spec": to_json(spec)}
+    policy = spec.predict_policy
+    if workloads is not None and policy is not None and (history := workloads.needed(node_name, policy)):
+        body["spec"]["workloadHistory"] = history
     # The garbage collector takes the NodeMetric away with its Node.
     body["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid}]
     for path in omitted:

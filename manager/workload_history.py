@@ -4,7 +4,7 @@ The maximum counts, so a node can only raise it. A workload is known by the evid
 makes it known alone.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -75,14 +75,18 @@ class WorkloadHistories:
         before = self._reports.get(node)
         if report == before:
             return
-        stale = {line.partition(" ")[0] for line in _lines(before[0])} if before else set()
-        usages = {usage.id: usage for usage in self._usable(*report)}
+        old, new = _lines(before[0]) if before else set(), _lines(report[0])
+        if before and before[1] == report[1]:  # the other lines were checked by the same capacity
+            old, new = old - new, new - old
+        stale = {line.partition(" ")[0] for line in old}
+        usages = {usage.id: usage for usage in self._usable(sorted(new), report[1])}
         for workload in stale - usages.keys():
             self._replace(workload, node, _NONE)
         for workload, usage in usages.items():
             self._replace(workload, node, (usage.cpu_milli, usage.memory_mib, usage.hours))
         self._reports[node] = report
-        self._cold[node] = tuple(sorted(workload for workload, usage in usages.items() if usage.cold))
+        cold = {*self._cold.get(node, ())} - stale | {usage.id for usage in usages.values() if usage.cold}
+        self._cold[node] = tuple(sorted(cold))
 
     def _replace(self, workload: str, node: str, usage: Usage) -> None:
         """Replace the usage of a workload on a node. Its maximum remains valid unless this node had it and has less."""
@@ -96,10 +100,10 @@ class WorkloadHistories:
         elif highest and all(now >= was or was < most for now, was, most in zip(present, before, highest, strict=True)):
             self._highest[workload] = _largest((highest, present))
 
-    def _usable(self, text: str, most: tuple[int, int] | None) -> Iterator[WorkloadUsage]:
+    def _usable(self, lines: Iterable[str], most: tuple[int, int] | None) -> Iterator[WorkloadUsage]:
         if most is None:
             return
-        for line in _lines(text):
+        for line in lines:
             try:
                 usage = parse_usage(line)
             except ValueError:
@@ -111,8 +115,8 @@ class WorkloadHistories:
                 yield usage
 
 
-def _lines(text: str) -> Sequence[str]:
-    return text.split("\n")[:MOST_WORKLOADS] if text else ()
+def _lines(text: str) -> set[str]:
+    return set(text.split("\n")[:MOST_WORKLOADS]) if text else set()
 
 
 def _amounts(capacity: Mapping[str, Any]) -> tuple[int, int] | None:

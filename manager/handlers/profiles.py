@@ -105,12 +105,20 @@ class ProfileKeeper:
             return
         self._profiles.other_webhook = await _other_webhook(self._run)
         if self._profiles.has_patches and self._profiles.schema is None:
-            self._profiles.schema = PodSchema(await self._run.api.get(pod_schema.PATH))
+            self._profiles.schema = await self._schema()
             self._profiles.changed()
         self._count()
         if self._run.leader.is_leader:
             await self._write_webhooks()
             await self._write_conditions()
+
+    async def _schema(self) -> PodSchema | None:
+        """Return the schema of pods; without one, profiles with a patch stay out of force."""
+        try:
+            return PodSchema(await self._run.api.get(pod_schema.PATH))
+        except (KeyError, TypeError) as error:
+            _LOG.warning("The API server describes no pods at %s (%s); the manager tries again", pod_schema.PATH, error)
+            return None
 
     def _count(self) -> None:
         gauge, total = self._run.context.metrics.of(WebhookMetrics).profiles, len(self._profiles.all())
@@ -141,7 +149,7 @@ class ProfileKeeper:
             if not self._reject([profile for profile in profiles if profile.percent], error):
                 raise
         else:
-            _LOG.info("Webhooks of %d profiles: written", len(wanted))
+            _LOG.info("Webhooks of profiles: written; profiles in force: %d", len(wanted))
 
     def _reject(self, profiles: Sequence[Profile], error: ApiError) -> bool:
         """Take profiles that the API server accepts in no webhook out of force; return whether there are any."""

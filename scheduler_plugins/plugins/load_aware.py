@@ -27,6 +27,8 @@ EXPIRED: Final = "node(s) nodeMetric expired"  # reason for refusing a node whos
 
 _Statistic: TypeAlias = tuple[str, float]  # an aggregation: its type, and its duration [s]
 
+_NONE: Final = np.zeros(1, np.bool_)
+_NO_ROWS: Final = np.zeros(0, np.intp)
 _PERCENT: Final = 100
 _DOUBLE_SLACK: Final = 42
 """A percentage of doubles is off by less than 2^-44 in three roundings; this much of the allocatable is 2^-35 %."""
@@ -157,11 +159,10 @@ class LoadAware(LoadAwareArguments):
         if self.use_prediction or (pod.prod and np.count_nonzero(table["by_prod"])):
             return np.arange(len(nodes))
         over = table["load"] + nodes.in_flight + as_array(pod.estimate) > table["ceiling"]
-        expired = self.expired(table, nodes.now) & table["reported"] if self.filter_expired_node_metrics else None
-        if not np.count_nonzero(over) and (expired is None or not np.count_nonzero(expired)):
-            return np.zeros(0, np.intp)
-        undecided = over.any(axis=1)
-        return np.flatnonzero(undecided if expired is None else undecided | expired)
+        expired = self.expired(table, nodes.now) if self.filter_expired_node_metrics else _NONE
+        if not np.count_nonzero(expired):
+            return np.flatnonzero(over.any(axis=1)) if np.count_nonzero(over) else _NO_ROWS
+        return np.flatnonzero(over.any(axis=1) | (expired & table["reported"]))
 
     def _evaluate(self, account: Account) -> IntArray:
         """Indices into the refusals, shape (N,)."""

@@ -94,6 +94,11 @@ class LowRiskOverCommitment:
         rest = _DEFAULT_WEIGHT if self.risk_limit_weight is None else self.risk_limit_weight
         return np.array([weights.get(name, rest) for name in RESOURCES])
 
+    @cached_property
+    def _shares(self) -> tuple[FloatArray, FloatArray]:
+        """The weights of the limits' and of the load's risk, shape (2, 1)."""
+        return self.weights[:, None], 1 - self.weights[:, None]
+
     # Cached facts of pods and nodes
 
     def width(self) -> int:
@@ -207,18 +212,18 @@ class LowRiskOverCommitment:
 
     def risk(self, totals: Totals, load: FloatArray) -> FloatArray:
         """Both risks together, within 0 and 1, shape (2, N): weight * limits' risk + (1 - weight) * load's risk."""
-        weights, limits = self.weights[:, None], limit_risks(*totals)
-        risk: FloatArray = (1 - weights) * load
-        if np.count_nonzero(limits):
-            risk = weights * limits + risk
-        return np.minimum(np.maximum(risk, 0.0), 1.0)
+        (of_limits, of_load), limits = self._shares, limit_risks(*totals)
+        risk: FloatArray = of_load * load
+        return np.minimum(np.maximum(of_limits * limits + risk, 0.0), 1.0) if np.count_nonzero(limits) else risk
 
     def fresh(self, table: Table, now: float) -> BoolArray:
         """Return which nodes have metrics that still count, shape (N,)."""
-        measured: BoolArray = table["measured"]
         if self.parity or not self.metric_expiration_seconds:
-            return measured
-        return measured & (now - table["measured_at"] < self.metric_expiration_seconds)
+            return table["measured"]
+        fresh: BoolArray = (
+            now - table["measured_at"] < self.metric_expiration_seconds
+        )  # a missing one is infinitely old
+        return fresh
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         """Return per node the sums, the metrics, and the risks behind the score."""

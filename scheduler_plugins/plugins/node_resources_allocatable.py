@@ -109,7 +109,7 @@ def normalised(raw: IntArray) -> IntArray:
     """(raw - least) * 100 // (most - least), exactly; zeros where all are the same."""
     if not len(raw):
         return np.zeros(0, np.int64)
-    least, most = int(raw.min()), int(raw.max())
+    least, most = int(raw[raw.argmin()]), int(raw[raw.argmax()])
     span = most - least
     if not span:
         return np.zeros(len(raw), np.int64)

@@ -47,7 +47,7 @@ class NodeState:
     """The results of `once`, by plugin name; emptied when anything but the node's pods changes."""
 
     def once(self, plugin: str, make: Callable[["NodeState"], _Made]) -> _Made:
-        """What a plugin makes of all but the node's pods: made again only after a change of that."""
+        """Return a plugin's record that does not depend on the node's pods: made again after other changes alone."""
         made: _Made | None = self.lasting.get(plugin)
         if made is None:
             made = self.lasting[plugin] = make(self)
@@ -77,9 +77,9 @@ class AnnotationReader(Protocol):
 
 
 class Table:
-    """The records of some nodes: by the name of a field an array whose row i belongs to node i, in a column each.
+    """The records of some nodes: by the name of a field an array with row i for node i, in a column each.
 
-    An array is made at its first use, so that a decision copies only what it reads.
+    An array is made at its first use, so that a decision copies only the fields that it reads.
     """
 
     __slots__ = ("_columns", "_made", "_rows")
@@ -93,7 +93,13 @@ class Table:
         array = self._made.get(name)
         if array is None:
             column = self._columns[name].T if isinstance(self._columns, Table) else self._columns[name]
-            array = self._made[name] = (column if self._rows is None else column.take(self._rows, -1)).T
+            if self._rows is None:
+                array = column.T
+            elif column.flags.fnc:  # its numbers follow one another node by node
+                array = np.asfortranarray(column.T.take(self._rows, 0))
+            else:
+                array = column.take(self._rows, -1).T
+            self._made[name] = array
         return array
 
     def __iter__(self) -> Iterator[str]:

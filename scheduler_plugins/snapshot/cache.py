@@ -83,7 +83,7 @@ class ClusterCache:
         self._sums: dict[str, Vector] = {}
         self._readings: dict[str, dict[str, Any]] = {}
         self._nodes: dict[str, _NodeFacts] = {}
-        self._lasting: dict[str, dict[str, Any]] = {}  # what plugins made of all but a node's pods
+        self._lasting: dict[str, dict[str, Any]] = {}  # records that do not depend on a node's pods
         self._written: dict[str, dict[str, tuple[Any, ...]]] = {}  # the records of a node as they were written last
         self.groups = NodeGroups()  # the nodes as pods' soft constraints see them
         self._ledgers: dict[str, NodeLedger] = {}
@@ -384,7 +384,7 @@ class ClusterCache:
     # Ledgers
 
     def _renew(self, name: str) -> None:
-        """Make the records of a node anew: more than its pods has changed."""
+        """Make all records of a node again: more than its pods has changed."""
         self._lasting.pop(name, None)
         self._stale.add(name)
 

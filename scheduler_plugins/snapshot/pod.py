@@ -122,7 +122,7 @@ class PodRequest:
         """
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
         whole = pod = bounded(pod)
-        if any(len(spec.get(kind) or ()) > MOST_CONTAINERS for kind in _KINDS):
+        if max([len(spec.get(kind) or ()) for kind in _KINDS]) > MOST_CONTAINERS:
             pod = _shorter(pod)
         common = template(pod) if template else PodTemplate.of(pod, rules, accounts)
         facts = accounts.facts(whole) if accounts else NO_FACTS

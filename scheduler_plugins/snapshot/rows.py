@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_plugins.snapshot.accounts import Accounts
-from scheduler_plugins.snapshot.arrays import Nodes, Snapshot, Table, rows_of
+from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes, Snapshot, Table, rows_of
 from scheduler_plugins.snapshot.plugin_state import PluginState
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
 
 _COMMON: Final = ""  # the table that is no plugin's
+_BY_NODE: Final = frozenset({"landing", "variance"})
+"""Columns with the numbers of a node together in memory: they are written for a few nodes at a time."""
 _LARGEST_SUM: Final = 2**61  # two of them, and what pods in flight add, stay in 64 bits
 
 _Columns = dict[str, NDArray[Any]]
@@ -61,7 +63,8 @@ class Rows:
         for columns in self._columns.values():
             for field, column in columns.items():
                 if row >= column.shape[-1]:
-                    columns[field] = np.zeros((*column.shape[:-1], max(64, 2 * row)), column.dtype)
+                    shape = (*column.shape[:-1], max(64, 2 * row))
+                    columns[field] = np.zeros(shape, column.dtype, "F" if field in _BY_NODE else "C")
                     columns[field][..., :row] = column
                 columns[field][..., row] = np.zeros((), column.dtype)
         self._columns[_COMMON]["ids"][row] = number
@@ -110,12 +113,14 @@ class Rows:
         amounts = (*pod.estimate, *(pod.estimate if pod.prod else self._nothing), *self._accounts.flat(pod.amounts))
         if not names or not any(amounts):
             return
-        parts, listed = _parts(amounts, len(names)), [self._index.get(name, -1) for name in names]
-        rows, known = np.array(listed, np.intp), slice(None) if -1 not in listed else np.array(listed) >= 0
-        for field, (columns, part) in parts.items():
-            column = self._columns[_COMMON][field]
-            places = columns * column.shape[1] + rows[known]  # one index is faster than two
-            column.reshape(-1)[places] += times * part[:, known]
+        (landing, variance), listed = _parts(amounts, len(names)), [self._index.get(name, -1) for name in names]
+        rows = np.array(listed, np.intp)
+        if -1 in listed:
+            known = rows >= 0
+            rows, landing = rows[known], landing[known]
+        common = self._columns[_COMMON]
+        common["landing"].T[rows] += times * landing
+        common["variance"].T[rows] += times * variance
         self._frozen.pop(_COMMON, None)
 
     def view(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
@@ -144,7 +149,7 @@ class Rows:
             self._frozen_index = dict(self._index)
         for table in self._columns.keys() - self._frozen.keys():
             columns = self._columns[table].items()
-            self._frozen[table] = {field: column[..., : len(self._names)].copy() for field, column in columns}
+            self._frozen[table] = {field: column[..., : len(self._names)].copy("K") for field, column in columns}
             for column in self._frozen[table].values():
                 column.flags.writeable = False
         return Snapshot(
@@ -170,15 +175,13 @@ def _columns(dtype: np.dtype[Any]) -> _Columns:
 
 
 @lru_cache(maxsize=64)  # pods of a workload are charged alike
-def _parts(amounts: Vector, count: int) -> Mapping[str, tuple[NDArray[np.intp], NDArray[Any]]]:
-    """What each of k nodes gets of a pod that may land on any of them: by field, which columns, and their amounts.
+def _parts(amounts: Vector, count: int) -> tuple[IntArray, FloatArray]:
+    """What each of k nodes gets of a pod that may land on any of them, shape (k, 2 amounts), and its variance.
 
     Of the mean a k-th: a/k in whole numbers; the rest goes to the first nodes. Its variance is a^2 (1/k) (1 - 1/k).
     """
-    present = np.flatnonzero(amounts)[:, None]
-    whole, everywhere = np.array(amounts, np.int64)[present], np.ones(count, np.int64)
+    whole = np.array(amounts, np.int64)
     share = whole // count
-    mean = share + (np.arange(count) < whole - share * count)
+    mean = share + (np.arange(count)[:, None] < whole - share * count)
     variance = np.square(whole.astype(np.float64)) * ((count - 1) / count**2)
-    landing = np.concatenate((present, present + len(amounts))), np.concatenate((mean, whole * everywhere))
-    return {"landing": landing, "variance": (present, variance * everywhere)}
+    return np.hstack((mean, np.broadcast_to(whole, mean.shape))), variance

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -73,6 +74,7 @@ def usage(resources: Sequence[str], amounts: Mapping[str, Any] | None) -> Usage 
     return tuple([units(name, amounts[name]) if name in amounts else absent.get(name, 0) for name in resources])
 
 
+@lru_cache(maxsize=4096)  # objects that change at once have the same seconds
 def unix_time(text: str | None) -> float | None:
     """Unix seconds of an RFC 3339 time; None for none."""
     return datetime.fromisoformat(text).timestamp() if text else None

@@ -171,7 +171,7 @@ def test_kube_scheduler_understands_it(cluster: Cluster, tmp_path: Path, mode: s
     """kube-scheduler accepts the chart's configuration; in mode `weighted` its own scores weigh ten times as much."""
     defaults = _understood(cluster, tmp_path / "defaults.yaml", f"--kubeconfig={cluster.kubeconfig}")
     config = render(cluster.helm, f"scheduler.mode={mode}").config("headroom-scheduler", "kube-scheduler.yaml")
-    config["clientConnection"] = {"kubeconfig": str(cluster.kubeconfig)}
+    config["clientConnection"]["kubeconfig"] = str(cluster.kubeconfig)
     values_file = tmp_path / "given.yaml"
     values_file.write_text(yaml.safe_dump(config))
     result = _understood(cluster, tmp_path / "found.yaml", f"--config={values_file}")

@@ -13,6 +13,7 @@ import yaml
 
 from tests.docs.pages import ROOT
 from tests.docs.runs import FOLDERS, ON_CONTROL_PLANE, ON_NODE, QUICK_START
+from tests.e2e.loads import IMAGE
 from tests.pages import PageError, Reader
 from tools.demo.stage import stage
 from tools.demo.steps import load_aware, nodes, prod_pods
@@ -62,7 +63,8 @@ def beginning(
         nodes(story)
         (folder / "values.yaml").write_text(_values(story), encoding="utf-8")
         programs = f"{Path(sys.executable).parent}{os.pathsep}{story.cluster.environment['PATH']}"
-        environment = {"PATH": programs, "NODE": story.node, "IMAGE": PAUSE, "MID_CPU": MID_CPU, "COLUMNS": "150"}
+        images = {"IMAGE": PAUSE, "SHELL_IMAGE": IMAGE}
+        environment = {"PATH": programs, "NODE": story.node, **images, "MID_CPU": MID_CPU, "COLUMNS": "150"}
         reader = Reader(folder, {**story.cluster.environment, **environment})
         beginning = Beginning(reader, "")
         try:

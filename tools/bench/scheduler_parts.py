@@ -20,7 +20,6 @@ from tools.devcluster.component import free_port
 from tools.devcluster.process import Process, wait_until
 
 SHIPPED: Final = ROOT / "scheduler_plugins"
-REQUESTS_PER_SECOND: Final = 5000  # what kube-scheduler allows itself, so that it is not what limits
 LONG_SECONDS: Final = 86400  # reports are written once and stay fresh for the whole benchmark
 START_SECONDS: Final = 120.0
 NONE, NOTHING, SHORTLIST, WEIGHTED = "none", "nothing", "shortlist", "weighted"
@@ -43,7 +42,7 @@ def configuration(mode: Mode, kubeconfig: str, url: str) -> Json:
     """Return the shipped KubeSchedulerConfiguration for a mode, for one kube-scheduler without election."""
     result: Json = yaml.safe_load((SHIPPED / "kube-scheduler-configuration.yaml").read_text(encoding="utf-8"))
     result["leaderElection"] = {"leaderElect": False}
-    result["clientConnection"] = {"kubeconfig": kubeconfig, "qps": REQUESTS_PER_SECOND, "burst": REQUESTS_PER_SECOND}
+    result["clientConnection"]["kubeconfig"] = kubeconfig
     if mode.percentage is not None:
         result["percentageOfNodesToScore"] = mode.percentage
     (extender,) = result.pop("extenders")

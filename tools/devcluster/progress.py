@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 WIDTH = 24
+MINUTE = 60.0
 REFRESH_SECONDS = 1.0
 ALMOST = 0.97  # a part that takes longer than estimated stays below its end
 
@@ -37,11 +38,11 @@ class Progress:
 
     def __call__(self, line: str) -> None:
         """Print a line."""
+        has_bar_below = self._terminal and self._left
+        text = f"{self.bar()}  {line}" if self._is_estimated and not has_bar_below else line
+        self._say(f"\r\033[K{text}" if self._terminal else text)
         if self._terminal:
-            self._say(f"\r\033[K{line}")
             self._draw()
-        else:
-            self._say(f"{self.bar()}  {line}" if self._is_estimated else line)
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -65,7 +66,8 @@ class Progress:
     def bar(self) -> str:
         """Return the bar: "[######------] 42 %, about 3 min left"; at the end "[############] 100 %, took 5 min"."""
         if not self._left:
-            return f"[{'#' * WIDTH}] 100 %, took {_minutes(self._clock() - self._started)}"
+            took = self._clock() - self._started
+            return f"[{'#' * WIDTH}] 100 %, took {f'{took:.0f} s' if took < MINUTE else _minutes(took)}"
         total = self._done + sum(self._left.values())
         pace = self._spent / self._done if self._done else 1.0  # real time for a second of the estimate
         estimate = self._left.get(self._part, 0.0)
@@ -88,4 +90,4 @@ class Progress:
 
 
 def _minutes(seconds: float) -> str:
-    return f"{max(1, round(seconds / 60))} min"
+    return f"{max(1, round(seconds / MINUTE))} min"

@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, NamedTuple, cast
 from urllib.parse import parse_qsl, unquote
@@ -71,6 +72,15 @@ class _QueuedRequest(NamedTuple):
     keep_alive: bool
     old: bool
     size: int
+
+
+@lru_cache(maxsize=32)
+def _target(url: bytes) -> tuple[str, Mapping[str, str]]:
+    """The path and the query of a request's target, which is the same for all of most clients."""
+    parsed = httptools.parse_url(url)
+    text = (parsed.query or b"").decode("latin-1")
+    query = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_PARAMETERS))
+    return unquote((parsed.path or b"/").decode("latin-1")), query
 
 
 class Connection(asyncio.Protocol):
@@ -203,14 +213,11 @@ class Connection(asyncio.Protocol):
             return
         method = self._parser.get_method().decode("latin-1")
         try:
-            url = httptools.parse_url(self._url)
-            path = unquote((url.path or b"/").decode("latin-1"))
-            text = (url.query or b"").decode("latin-1")
-            query = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_PARAMETERS))
+            path, query = _target(self._url)
         except (httptools.HttpParserInvalidURLError, ValueError):
             self._refused = _Refused(400, f"the request's target is no URL, or has more than {_PARAMETERS} parameters")
             return
-        queued = Request(method, path, query, bytes(self._body), self._host.decode("latin-1"), self._received)
+        queued = Request(method, path, dict(query), bytes(self._body), self._host.decode("latin-1"), self._received)
         keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         old = self._parser.get_http_version() == "1.0"
         size = len(self._url) + len(self._body)

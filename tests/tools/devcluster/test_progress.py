@@ -61,3 +61,5 @@ def test_terminal_has_one_moving_line(capsys: pytest.CaptureFixture[str]) -> Non
     with bar.part("etcd"):
         bar("building etcd")
     assert capsys.readouterr().out.startswith("\r\033[Kbuilding etcd\n\r\033[K[------------------------]   0 %")
+    bar("ready")
+    assert capsys.readouterr().out.endswith("] 100 %, took 0 s  ready\n")

@@ -32,7 +32,7 @@ class Refusal:
 
 @lru_cache(maxsize=16)
 def _all_pass(count: int) -> IntArray:
-    """One array for all verdicts that refuse none of so many nodes: by it they are known without a comparison."""
+    """Return the one array of all verdicts that refuse none of so many nodes: its identity marks them."""
     refused: IntArray = np.full(count, PASSES, np.int64)
     refused.flags.writeable = False
     return refused

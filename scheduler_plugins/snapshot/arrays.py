@@ -47,7 +47,7 @@ class NodeState:
     """The results of `once`, by plugin name; emptied when anything but the node's pods changes."""
 
     def once(self, plugin: str, make: Callable[["NodeState"], _Made]) -> _Made:
-        """What a plugin makes of all but the node's pods: made again only after a change of that."""
+        """Return the result of a function of all but the node's pods, which is called again after a change of that."""
         made: _Made | None = self.lasting.get(plugin)
         if made is None:
             made = self.lasting[plugin] = make(self)
@@ -77,9 +77,9 @@ class AnnotationReader(Protocol):
 
 
 class Table:
-    """The records of some nodes: by the name of a field an array whose row i belongs to node i, in a column each.
+    """The records of some nodes: one array per field, by its name. Row i of each is the value of node i.
 
-    An array is made at its first use, so that a decision copies only what it reads.
+    An array is made at its first use, so that a decision copies only the fields that it reads.
     """
 
     __slots__ = ("_columns", "_made", "_rows")
@@ -118,7 +118,7 @@ class Table:
     def settle(self) -> None:
         """Make all arrays, so that no change of the cluster touches them."""
         for name in self:
-            _ = self[name]
+            self[name]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """`python -m tools.bench.scheduler_profile ARGUMENTS`: the extender, with the CPU time of its steps at `/profile`.
 
-Counting starts with the first filter request. A step does not include the steps inside it. What is left of a
+Counting starts with the first filter request. A step does not include the steps inside it. The rest of a
 callback of the event loop counts for the protocol or task that it belongs to.
 """
 

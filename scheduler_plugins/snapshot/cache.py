@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from crds.quantity import QuantityError
-from headroom.cluster.pod import is_terminal
 from headroom.cluster.typed_pod import check_amounts
 from headroom.kube.time_slices import SLICE
 from headroom.runtime.bounded_cache import BoundedCache
@@ -23,6 +22,7 @@ from scheduler_plugins.snapshot.in_flight import (
     Tombstones,
     binding_queue,
     scheduler_name,
+    waits_for_node,
 )
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.node_facts import NodeFacts
@@ -73,8 +73,7 @@ class ClusterCache:
         self._sums: dict[str, Vector] = {}
         self._readings: dict[str, dict[str, Any]] = {}
         self._nodes: dict[str, NodeFacts] = {}
-        self._lasting: dict[str, dict[str, Any]] = {}  # records that do not depend on a node's pods
-        self._written: dict[str, dict[str, tuple[Any, ...]]] = {}  # the records of a node as they were written last
+        self._lasting: dict[str, dict[str, Any]] = {}  # the results of `NodeState.once` by node
         self.groups = NodeGroups()  # the nodes as pods' soft constraints see them
         self._ledgers: dict[str, NodeLedger] = {}
         self._no_load = NodeLedger(rules)
@@ -150,13 +149,10 @@ class ClusterCache:
             lasting=self._lasting.setdefault(name, {}),
         )
         self._rows.write_sums(name, sums)
-        failures, written = [*facts.problems], self._written.setdefault(name, {})
+        failures = [*facts.problems]
         for key, table in self._tables.items():
             try:
-                record = table.record(state)
-                if record is not written.get(key):
-                    self._rows.write(key, name, record, written.get(key, ()))
-                    written[key] = record
+                self._rows.write(key, name, table.record(state))
             except Exception as error:  # noqa: BLE001 - any plugin may fail, and one node must not stop all others
                 failures.append(f"{key} keeps its former record: {type(error).__name__}: {error}")
         self._note_failures(name, "; ".join(failures))
@@ -204,8 +200,8 @@ class ClusterCache:
         if self._nodes.pop(name, None) is not None:
             self._rows.remove(name)
             self.groups.delete(name)
-            for kept in (self._failures, self._lasting, self._written):
-                kept.pop(name, None)
+            self._failures.pop(name, None)
+            self._lasting.pop(name, None)
 
     # Data of plugins' own sources
 
@@ -273,15 +269,13 @@ class ClusterCache:
         """
         request = self.read(pod)
         self._reservations.written(request, scheduler_name(pod), now)
-        if _waits(pod):
+        if waits_for_node(pod):
             self._pending[request.uid] = pod["metadata"].get("resourceVersion"), request, binding_queue(pod)
         else:
             self._pending.pop(request.uid, None)
         for state in self.plugin_states.values():
             state.pod_changed(request)
-        if request.node_name:
-            request.forget_facts()
-        self.place(request, now)
+        self.place(request.drop_facts() if request.node_name else request, now)
 
     def place(self, request: PodRequest, now: float) -> None:
         """Count a bound pod as load; plugins' states are not updated."""
@@ -364,15 +358,14 @@ class ClusterCache:
     # Ledgers
 
     def _renew(self, name: str) -> None:
-        """Make all records of a node again: more than its pods has changed."""
+        """Make the records of a node again: more than its pods has changed."""
         self._lasting.pop(name, None)
         self._stale.add(name)
 
     def _ledger_for(self, name: str) -> NodeLedger:
-        ledger = self._ledgers.get(name)
-        if ledger is None:
-            ledger = self._ledgers[name] = NodeLedger(self.rules)
-        return ledger
+        if name not in self._ledgers:
+            self._ledgers[name] = NodeLedger(self.rules)
+        return self._ledgers[name]
 
     def _changed(self, name: str) -> None:
         self._stale.add(name)
@@ -381,10 +374,3 @@ class ClusterCache:
             self._sums.pop(name, None)
         if ledger.empty:
             del self._ledgers[name]
-
-
-def _waits(pod: Mapping[str, Any]) -> bool:
-    """Return whether kube-scheduler may look for a node for the pod."""
-    metadata, spec = pod["metadata"], pod.get("spec") or {}
-    held = spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp")
-    return not held and not is_terminal(pod)

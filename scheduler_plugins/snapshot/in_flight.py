@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final, Protocol, runtime_checkable
 
+from headroom.cluster.pod import is_terminal
 from scheduler_plugins.snapshot.pod import PodRequest, Refusal
 
 
@@ -130,6 +131,13 @@ def binding_queue(pod: Mapping[str, Any]) -> str:
     if volumes or any(spec.get(name) for name in ("resourceClaims", "schedulingGroup")):
         return ""
     return scheduler_name(pod)
+
+
+def waits_for_node(pod: Mapping[str, Any]) -> bool:
+    """Return whether kube-scheduler may look for a node for the pod."""
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    held = spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp")
+    return not held and not is_terminal(pod)
 
 
 def scheduler_name(pod: Mapping[str, Any]) -> str:

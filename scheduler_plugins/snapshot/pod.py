@@ -95,10 +95,11 @@ class PodRequest:
     def prod(self) -> bool:
         return self.band is PriorityBand.PROD
 
-    def forget_facts(self) -> None:
-        """Drop what plugins read of a bound pod: it is theirs to keep, and there may be 150,000 pods."""
+    def drop_facts(self) -> "PodRequest":
+        """Drop the facts of plugins, which keep those of bound pods themselves: there may be 150,000 pods."""
         object.__setattr__(self, "facts", NO_FACTS)
         object.__setattr__(self, "alike", ())
+        return self
 
     @classmethod
     def from_json(

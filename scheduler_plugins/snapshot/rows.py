@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from scheduler_plugins.snapshot.units import Vector
 _COMMON: Final = ""  # the table that is no plugin's
 _BY_NODE: Final = frozenset({"landing", "variance"})
 """Columns with the numbers of a node together in memory: they are written for a few nodes at a time."""
+_ABSENT: Final = object()  # in place of a value that was not written yet
 _LARGEST_SUM: Final = 2**61  # two of them, and what pods in flight add, stay in 64 bits
 
 _Columns = dict[str, NDArray[Any]]
@@ -43,6 +43,7 @@ class Rows:
         self._tables = tuple(dtypes)
         tables = {_COMMON: common, **dtypes}
         self._columns: dict[str, _Columns] = {table: _columns(dtype) for table, dtype in tables.items()}
+        self._records: dict[str, dict[str, Sequence[Any]]] = {table: {} for table in dtypes}  # as written last, by node
         self._frozen: dict[str, _Columns] = {}
         self._frozen_names: tuple[str, ...] | None = None
         self._frozen_index: Mapping[str, int] = {}
@@ -73,6 +74,8 @@ class Rows:
     def remove(self, name: str) -> None:
         """Drop a node's row; the last one takes its place."""
         row, last = self._index.pop(name), self._names.pop()
+        for records in self._records.values():
+            records.pop(name, None)
         if last != name:
             for columns in self._columns.values():
                 for column in columns.values():
@@ -92,14 +95,18 @@ class Rows:
         self._index = {name: row for row, name in enumerate(self._names)}
         self._scattered = False
 
-    def write(self, table: str, name: str, record: Sequence[Any], former: Sequence[Any] = ()) -> None:
+    def write(self, table: str, name: str, record: Sequence[Any]) -> None:
         """Write a node's record over its former one. Values that are the same objects are there already."""
-        columns, row = self._columns[table], self._index[name]
+        columns, records, row = self._columns[table], self._records[table], self._index[name]
+        if records.get(name) is record:
+            return
+        former = records.pop(name, (_ABSENT,) * len(columns))  # a record that fails may be written in part
         if len(record) != len(columns):
             raise ValueError(f"the record has {len(record)} values for {len(columns)} fields")
-        for column, value, old in zip(columns.values(), record, former or repeat(None), strict=False):
-            if value is not old or value is None:
+        for column, value, old in zip(columns.values(), record, former, strict=True):
+            if value is not old:
                 column.T[row] = value
+        records[name] = record
         self._frozen.pop(table, None)
 
     def write_sums(self, name: str, sums: Vector) -> None:
@@ -116,8 +123,8 @@ class Rows:
         (landing, variance), listed = _parts(amounts, len(names)), [self._index.get(name, -1) for name in names]
         rows = np.array(listed, np.intp)
         if -1 in listed:
-            is_known = rows >= 0
-            rows, landing = rows[is_known], landing[is_known]
+            present = rows >= 0
+            rows, landing = rows[present], landing[present]
         common = self._columns[_COMMON]
         common["landing"].T[rows] += times * landing
         common["variance"].T[rows] += times * variance
@@ -176,7 +183,7 @@ def _columns(dtype: np.dtype[Any]) -> _Columns:
 
 @lru_cache(maxsize=64)  # pods of a workload are charged alike
 def _parts(amounts: Vector, count: int) -> tuple[IntArray, FloatArray]:
-    """The share of each of k nodes in a pod that may land on any of them, shape (k, 2 amounts), and its variance.
+    """Return the parts of k nodes in a pod that may land on any of them, shape (k, 2 amounts), and their variance.
 
     Of the mean a k-th: a/k in whole numbers; the rest goes to the first nodes. Its variance is a^2 (1/k) (1 - 1/k).
     """

@@ -19,6 +19,9 @@ Decoder = Callable[[Any, str], Any]
 _QUANTITY: Final = object()
 QuantityText = Annotated[str, _QUANTITY]
 """A string that must be a Kubernetes quantity; a JSON number is accepted and becomes its text."""
+_INT_OR_STRING: Final = object()
+IntOrString = Annotated[str, _INT_OR_STRING]
+"""An integer or a string of Kubernetes, such as 50 or "50%"; an integer becomes its text."""
 
 _LONGEST_KEY: Final = 100
 JSON_NAME: Final = "json"
@@ -101,7 +104,7 @@ def _decoder(hint: Any) -> Decoder:  # noqa: ANN401 - a type expression
     """The function that turns (JSON value, path) into a value of the type."""
     origin = typing.get_origin(hint)
     if origin is Annotated:
-        return _decode_quantity
+        return _decode_quantity if hint.__metadata__[0] is _QUANTITY else _decode_int_or_string
     if origin in (types.UnionType, typing.Union):
         return _optional(_decoder(next(arg for arg in typing.get_args(hint) if arg is not type(None))))
     if origin is tuple:
@@ -132,6 +135,12 @@ def _decode_quantity(value: Any, path: str) -> str:  # noqa: ANN401
     except QuantityError as error:
         raise CodecError(f"{path}: {error}") from None
     return value if isinstance(value, str) else str(value)
+
+
+def _decode_int_or_string(value: Any, path: str) -> str:  # noqa: ANN401
+    if type(value) not in (int, str):
+        raise _wrong(path, "an integer or a string", value)
+    return str(value)
 
 
 def _scalar(wanted: Any) -> Decoder:  # noqa: ANN401 - a type

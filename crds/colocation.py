@@ -37,6 +37,28 @@ class MidEviction(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class HotNodes(Part):
+    """The policy for hot nodes: a taint keeps new pods away from nodes with usage above a threshold."""
+
+    mode: str | None = None
+    """off, dryRun (condition and metrics only), or the effect of the taint: prefer or noSchedule."""
+    measure: str | None = None
+    """usage, or peak: the larger of the usage and the predicted peak of Prod pods and system."""
+    cpu_threshold_percent: int | None = None
+    """A node is hot above this share of allocatable CPU; 0: CPU is not checked. [percent]"""
+    memory_threshold_percent: int | None = None
+    """A node is hot above this share of allocatable memory; 0: memory is not checked. [percent]"""
+    margin_percent: int | None = None
+    """The taint is removed so far below the thresholds, and at half of them at the latest. [percentage points]"""
+    after_seconds: int | None = None
+    """The time that reports must show a node hot before it gets the taint. [s]"""
+    max_nodes_percent: int | None = None
+    """At most this share of the nodes has the taint, rounded down; of several nodes always one. [percent]"""
+    max_per_minute: int | None = None
+    """New taints in the cluster; 0: none. [1/min]"""
+
+
+@dataclass(frozen=True, slots=True)
 class ColocationStrategy(Part):
     """The policy by which a node, or the cluster, publishes unused resources. An absent field is inherited."""
 
@@ -95,6 +117,8 @@ class ColocationStrategy(Part):
     """An increase is written when it has held this long. [s]"""
     mid_eviction: MidEviction | None = None
     """The policy for a deficit."""
+    hot_nodes: HotNodes | None = None
+    """The policy for hot nodes."""
     node_predict_policy: PredictPolicy | None = None
     """Copied to `spec.predictPolicy` of the NodeMetric."""
 
@@ -140,6 +164,16 @@ DEFAULTS: Final = ColocationStrategy(
     mid_shrink_policy="floor",
     mid_increase_hold_seconds=120,
     mid_eviction=MidEviction(mode="dry-run", after_seconds=300, max_per_node_per_minute=1, max_per_minute=10),
+    hot_nodes=HotNodes(
+        mode="off",
+        measure="usage",
+        cpu_threshold_percent=65,
+        memory_threshold_percent=95,
+        margin_percent=10,
+        after_seconds=300,
+        max_nodes_percent=20,
+        max_per_minute=10,
+    ),
 )
 """The strategy where nothing is configured; the prediction policy has its own in `crds.predict_policy.DEFAULTS`."""
 
@@ -179,3 +213,21 @@ ALLOWED_MID_EVICTION: Final[Mapping[str, Allowed]] = {
     "maxPerMinute": Range(0, 100_000),
 }
 """Allowed values inside `midEviction`."""
+
+ALLOWED_HOT_NODES: Final[Mapping[str, Allowed]] = {
+    "mode": Choice(("off", "dryRun", "prefer", "noSchedule")),
+    "measure": Choice(("usage", "peak")),
+    "cpuThresholdPercent": _PERCENT,
+    "memoryThresholdPercent": _PERCENT,
+    "marginPercent": _PERCENT,
+    "afterSeconds": Range(0, _WEEK),
+    "maxNodesPercent": Range(1, 100),
+    "maxPerMinute": Range(0, 100_000),
+}
+"""Allowed values inside `hotNodes`."""
+
+CLUSTER_LIMITS: Final[Mapping[str, tuple[str, ...]]] = {
+    "midEviction": ("maxPerMinute",),
+    "hotNodes": ("maxNodesPercent", "maxPerMinute"),
+}
+"""Limits that hold for the whole cluster, by the field that they are part of: layers above the cluster's lower them."""

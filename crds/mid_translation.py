@@ -30,6 +30,8 @@ class Translation:
     """The pod as translated; the very same object if it is left unchanged."""
     warnings: tuple[str, ...] = ()
     """Sentences that kubectl prints."""
+    obstacle: str = ""
+    """The reason why the pod is left unchanged, though it should be translated; empty: there is none."""
 
 
 def to_mid(pod: Json) -> Translation:
@@ -46,7 +48,7 @@ def to_mid(pod: Json) -> Translation:
     if ANNOTATION_CONFIG_MIRROR in (metadata.get("annotations") or {}):
         return Translation(pod)  # the static pod runs already, and kubelet compares the two
     if reason := _obstacle(pod):
-        return Translation(pod, (f"the pod is left unchanged: {reason}",))
+        return Translation(pod, (f"the pod is left unchanged: {reason}",), reason)
     spec = dict(pod["spec"])
     for kind in _KINDS:
         if spec.get(kind):

@@ -80,6 +80,9 @@ DEPLOYMENT_CONFIG: Final = "openshift.io/deployment-config.name"
 LABEL_DEPLOYMENT_CONFIG: Final = "deploymentconfig"
 """Pod label by OpenShift with the same meaning."""
 
+TAINT_HOT: Final = "headroom.dev/hot"
+"""Key of the taint by the manager on a node that is hot (`hotNodes`)."""
+
 CONFIG_MAP_NAME: Final = "slo-controller-config"
 """Name of the ConfigMap with the colocation strategy."""
 LAST_GOOD_NAME: Final = "headroom-last-good-config"
@@ -100,5 +103,12 @@ CONDITION_MID_DEFICIT: Final = "MidDeficit"
 """NodeMetric condition, written by the manager: running Mid pods requested more than may be published."""
 CONDITION_MID_PODS_LIMITED: Final = "MidPodsLimited"
 """NodeMetric condition, written by the manager: running Mid pods have native limits and stay within their requests."""
-MANAGER_CONDITIONS: Final = (CONDITION_MID_PUBLISHED, CONDITION_MID_DEFICIT, CONDITION_MID_PODS_LIMITED)
+CONDITION_NODE_HOT: Final = "NodeHot"
+"""NodeMetric condition, written by the manager: the node is hot (`hotNodes`); absent where that is off."""
+MANAGER_CONDITIONS: Final = (
+    CONDITION_MID_PUBLISHED,
+    CONDITION_MID_DEFICIT,
+    CONDITION_MID_PODS_LIMITED,
+    CONDITION_NODE_HOT,
+)
 """The conditions of the manager; all others are the agent's."""

@@ -315,7 +315,7 @@ class NodeMetricStatus(Part):
     workloads: tuple[str, ...] | None = None
     """The usage of each workload with pods here, or with pods in the last 7 days (`crds.workload_history`)."""
     conditions: tuple[Condition, ...] | None = None
-    """`Collecting`, `PredictionReady` of the agent, `MidPublished`, `MidDeficit`, `MidPodsLimited` of the manager."""
+    """`Collecting` and `PredictionReady` of the agent, and those of the manager (`crds.names.MANAGER_CONDITIONS`)."""
     shadow: ShadowAccount | None = None
     """Not used: the account of shadow mode is in a ConfigMap."""
 

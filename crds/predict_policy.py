@@ -61,7 +61,7 @@ class PredictPolicy(Part):
     workload_history_pod_days: int | None = None
     """A workload is known after its pods were observed for this long, added up. [days]"""
     workload_history_nodes: int | None = None
-    """A workload is known after its pods were observed on this many nodes."""
+    """A workload is known after its pods were observed on this many nodes, for 3 hours on each and a day on one."""
     model: str | None = None
     """Name of the model."""
     parameters: Mapping[str, Any] | None = None

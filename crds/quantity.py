@@ -46,7 +46,9 @@ _GRAMMAR: Final = re.compile(
 _NANO: Final = Fraction(1, 10**9)
 _LARGEST_BINARY: Final = Fraction(2**63 - 1)
 _LONGEST_TEXT: Final = 512
-_LARGEST_EXPONENT: Final = 512
+_LARGEST_EXPONENT: Final = 2**31 - 1
+"""Kubernetes holds an exponent in 32 bits: an API server stores 1e400000 as 10e399999."""
+_COMPUTED_EXPONENT: Final = 512
 _ONE_DECIMAL_BELOW: Final = 10
 _IN_CORES_FROM: Final = 1_000_000
 
@@ -72,7 +74,8 @@ def parse_quantity(quantity: str | float | Fraction) -> Fraction:
 @lru_cache(maxsize=8192)
 def _parse_text(text: str) -> Fraction:
     match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
-    if match is None or not (match["whole"] or match["decimals"]):
+    has_digits = match is not None and (match["whole"] or match["decimals"])
+    if match is None or not has_digits or abs(int(match["exponent"] or 0)) > _LARGEST_EXPONENT:
         shown = text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004 - what fits on a line
         raise QuantityError(f"{shown!r} is not a quantity: write a number such as 2, 500m or 1Gi")
     decimals = match["decimals"] or ""
@@ -86,8 +89,8 @@ def _parse_text(text: str) -> Fraction:
 def _scaled(number: Fraction, exponent: str | None, suffix: str) -> Fraction:
     if exponent is None:
         return number * _SUFFIXES[suffix]
-    # An exponent this large means a huge or a vanishing amount; its digits are not computed.
-    power = max(-_LARGEST_EXPONENT - _LONGEST_TEXT, min(int(exponent), _LARGEST_EXPONENT))
+    # A large exponent means a huge or a vanishing amount; its digits are not computed.
+    power = max(-_COMPUTED_EXPONENT - _LONGEST_TEXT, min(int(exponent), _COMPUTED_EXPONENT))
     return number * Fraction(10) ** power
 
 

@@ -14,6 +14,10 @@ MOST_WORKLOADS: Final = 256
 """At most so many workloads are in a report, or in `spec.workloadHistory`."""
 MOST_HOURS: Final = 168
 """Observed time beyond this is reported as this. [h]"""
+LONGEST_HOURS: Final = 24
+"""A workload is known after one node has observed a pod of it for so long: pods have a daily rhythm. [h]"""
+LEAST_HOURS: Final = 3
+"""A node counts as one of `workloadHistoryNodes` from this observed time on. [h]"""
 _ID_LENGTH: Final = 12
 _LINE: Final = re.compile(r"([A-Za-z0-9_-]{12}) ([0-9]{1,9}) ([0-9]{1,9}) ([0-9]{1,3}) ([0-9]{1,4}) ([0-9]{1,4})")
 

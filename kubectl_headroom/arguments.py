@@ -38,6 +38,7 @@ def parser() -> Parser:
     _add_simulate(commands, [login, output])
     _add_quota(commands, [login, output, parsers.watch()])
     _add_backtest(commands, [output])
+    _add_profile(commands, login, output)
     _add_doctor(commands, [login, output])
     commands.add_parser("version", help="print the version of this command", parents=[output])
     about = "help about a command"
@@ -235,6 +236,35 @@ def _add_config(commands: _Commands, login: Parser, output: Parser) -> None:
         action.add_argument(
             "file", metavar="FILE", help="JSON of colocation-config, or a ConfigMap's manifest; - reads standard input"
         )
+
+
+def _add_profile(commands: _Commands, login: Parser, output: Parser) -> None:
+    about = "the ClusterColocationProfiles that match a pod and their changes, and the number of pods of each profile"
+    profile = commands.add_parser("profile", help=about, description=_sentence(about))
+    actions = profile.add_subparsers(dest="action", metavar="ACTION")
+    about = "which profiles match a pod, why the others do not, and the pod before and after"
+    explain = actions.add_parser("explain", help=about, description=_sentence(about), parents=[login, output])
+    source = explain.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        *("-f", "--filename"),
+        dest="filename",
+        metavar="FILE",
+        help="manifest of pods or workloads; - reads standard input",
+    )
+    source.add_argument("--pod", metavar="NAME", type=targets.name, help="a pod of the cluster")
+    explain.add_argument(
+        *("-n", "--namespace"), metavar="NAME", type=targets.name, help="of the pod (default: the context's)"
+    )
+    explain.add_argument(
+        "--headroom-namespace",
+        metavar="NAME",
+        type=targets.name,
+        default=parsers.NAMESPACE,
+        help=f"namespace of Headroom, in which no profile applies (default: {parsers.NAMESPACE})",
+    )
+    about = "all profiles, and how many running pods each of them matches"
+    listed = actions.add_parser("list", help=about, description=_sentence(about), parents=[login, output])
+    parsers.add_no_headers(listed)
 
 
 def _add_doctor(commands: _Commands, parents: list[Parser]) -> None:

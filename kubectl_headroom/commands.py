@@ -153,6 +153,18 @@ def _doctor(options: argparse.Namespace) -> Ask:
     )
 
 
+def _profile(options: argparse.Namespace) -> Ask:
+    from kubectl_headroom.profile import command as profile  # noqa: PLC0415 - imported late, for YAML's cost
+    from kubectl_headroom.simulate import pod_file  # noqa: PLC0415
+
+    if options.action == "list":
+        return partial(profile.profiles, output=options.output, headers=options.headers)
+    place = {"namespace": options.namespace, "headroom": options.headroom_namespace, "output": options.output}
+    if options.pod:
+        return partial(profile.explain_pod, name=options.pod, **place)
+    return partial(profile.explain_file, file=pod_file.load(options.filename), **place)
+
+
 def _simulate(options: argparse.Namespace) -> Ask:
     # Imported late: only simulations pay for the plugins and their libraries.
     from kubectl_headroom.simulate import command, pod_file, profile  # noqa: PLC0415
@@ -199,6 +211,7 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Ask]]] = {
     "shadow": _shadow,
     "simulate": _simulate,
     "quota": _quota,
+    "profile": _profile,
     "doctor": _doctor,
 }
 """Name of a command -> its request, after checks of its options."""

@@ -30,6 +30,7 @@ _RESOURCES: Final[Mapping[str, str]] = {
     "PodExplanation": "pod",
     "QuotaReport": "elasticquota.scheduling.x-k8s.io",
     "QuotaAccount": "elasticquota.scheduling.x-k8s.io",
+    "ClusterColocationProfile": "clustercolocationprofile.config.koordinator.sh",
 }
 """Kind of a document -> the type of its object, as kubectl writes it."""
 

@@ -9,6 +9,7 @@ from manager.config.overlaps import Overlap, on_nodes
 from manager.config.overlaps import named as overlap_names
 from manager.config.parse import Review, parse_config, parse_strategy, review
 from manager.config.state import sentences as config_sentences
+from manager.hot_nodes.text import state as hot_state
 from manager.inputs import Amounts, NodeReport, PodInputs, Resource
 from manager.mid.explanation import amounts, document, tables, terms
 from manager.mid.explanation.explanation import ConfigState, Explanation, ObservedNode, config_state, explain
@@ -21,10 +22,19 @@ from manager.mid.explanation.what_if import SOURCE as WHAT_IF_SOURCE
 from manager.mid.explanation.what_if import TriedConfig, WhatIf
 from manager.mid.node_filter import NodeFilter
 from manager.mid.pod_limits import PodLimits
+from manager.profiles.pod_schema import PATH as PROFILE_POD_SCHEMA
+from manager.profiles.pod_schema import PodSchema
+from manager.profiles.profile import Profile
+from manager.profiles.profile import condition_message as profile_condition
+from manager.profiles.profile import read as read_profile
+from manager.profiles.state import Profiles
+from manager.profiles.webhooks import changes_pods_of_koordinator
+from manager.profiles.webhooks import name_of as profile_webhook
 
 __all__ = [
     "DEFAULT_STRATEGY",
     "EXPIRED",
+    "PROFILE_POD_SCHEMA",
     "WHAT_IF_SOURCE",
     "Amount",
     "Amounts",
@@ -42,6 +52,9 @@ __all__ = [
     "Overlap",
     "PodInputs",
     "PodLimits",
+    "PodSchema",
+    "Profile",
+    "Profiles",
     "Report",
     "Resource",
     "Review",
@@ -50,19 +63,24 @@ __all__ = [
     "age",
     "amounts",
     "at_start",
+    "changes_pods_of_koordinator",
     "compare",
     "config_sentences",
     "config_state",
     "document",
     "explain",
     "findings",
+    "hot_state",
     "lease_of",
     "node_metadata",
     "on_nodes",
     "overlap_names",
     "parse_config",
     "parse_strategy",
+    "profile_condition",
+    "profile_webhook",
     "read_node_metric",
+    "read_profile",
     "review",
     "tables",
     "terms",

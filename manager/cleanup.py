@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from crds import shadow_accounts
-from crds.names import ANNOTATION_CONFIG_STATE, CONFIG_MAP_NAME, LAST_GOOD_NAME
+from crds.names import ANNOTATION_CONFIG_STATE, CONFIG_MAP_NAME, LAST_GOOD_NAME, TAINT_HOT
 from crds.priority import PriorityBand
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, LoginError, connect, optional, paths
 from headroom.runtime import options
@@ -22,6 +22,8 @@ from headroom.runtime.option_types import FILE, NAME, SWITCH
 from headroom.runtime.options import WrongSetting, setting
 from manager import node_metric
 from manager.config.state import parse_timestamp
+from manager.hot_nodes import taint
+from manager.hot_nodes.load import effects_on
 from manager.inputs import PodInputs
 from manager.mid.explanation.managed_fields import published_by_koordinator
 from manager.mid.publish import published_amounts, status_patch
@@ -177,7 +179,7 @@ class Cleanup:
                 self.left.append(f"Nodes keep their Mid resources, because Mid pods came meanwhile:{pods}")
                 return self.left
             _say(f"Nodes lost the resources of Mid pods that still run:{pods}")
-        for part in (self._node_metrics, self._of_namespace, self._priority_classes):
+        for part in (self._taints, self._node_metrics, self._of_namespace, self._priority_classes):
             try:
                 await part()
             except (ApiError, ApiUnavailable) as error:
@@ -236,6 +238,17 @@ class Cleanup:
                 raise Refused(f"Refused: Deployment {namespace}/{name} {why} {holder!r}. Nothing was removed.")
             alone = not pods
             await self.sleep(_POLL_SECONDS)
+
+    async def _taints(self) -> None:
+        """Remove the taint of hot nodes; other taints stay."""
+
+        def name(node: Json) -> str:
+            return str(node["metadata"]["name"]) if effects_on(node) else ""
+
+        nodes = filter(None, (await self.api.list(paths.NODES, None, name))[0])
+        await self._all(
+            f"taint {TAINT_HOT} of Node", {node: partial(taint.write, self.api, node, "", "") for node in nodes}
+        )
 
     async def _node_metrics(self) -> None:
         def uid(metric: Json) -> tuple[str, str | None]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from crds import names
+from manager.hot_nodes.load import effects_on
 from manager.inputs import NodeReport, ObservedAt, PodInputs
 from manager.inputs.node_metric import PredictionSummary
 from manager.inputs.reading import LONGEST_ANNOTATION, get_objects, get_path
@@ -51,7 +52,9 @@ class ClusterState:
     """Nodes, NodeMetrics and pods."""
 
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Node name -> reduced Node: name, uid, labels, some annotations, capacity, allocatable, and `ready`."""
+    """Node name -> reduced Node: name, uid, labels, some annotations, capacity, allocatable, `ready` and `hot`."""
+    hot: dict[str, str] = field(default_factory=dict)
+    """Nodes with the taint of hot nodes -> its effect."""
     node_metrics: dict[str, CachedNodeMetric] = field(default_factory=dict)
     workloads: WorkloadHistories = field(default_factory=WorkloadHistories)
     pods_synced: bool = False
@@ -82,6 +85,10 @@ class ClusterState:
         if listed and before is not None and _older(node, before["metadata"]["resourceVersion"]):
             return False
         self.nodes[name] = reduced
+        self.workloads.put_capacity(name, reduced["status"]["capacity"])
+        self.hot.pop(name, None)
+        if reduced["hot"]:
+            self.hot[name] = reduced["hot"]
         if before is None or before["metadata"]["labels"] != reduced["metadata"]["labels"]:
             self.label_changes += 1
         return before is None or _without_version(before) != _without_version(reduced)
@@ -91,6 +98,8 @@ class ClusterState:
         cached = self.nodes.get(name)
         if cached is not None and cached["metadata"]["uid"] == uid:
             del self.nodes[name]
+            self.workloads.put_capacity(name, {})
+            self.hot.pop(name, None)
             self.label_changes += 1
 
     def put_node_metric(self, node_metric: Json, now: float, *, listed: bool = False) -> bool:
@@ -228,6 +237,7 @@ def _reduced_node(node: Json) -> dict[str, Any]:
         },
         "status": {which: _reduced_resources(get_path(node, "status", which)) for which in ("capacity", "allocatable")},
         "ready": _is_ready(node),
+        "hot": effects_on(node),
     }
 
 
@@ -251,7 +261,7 @@ def _apart_from_mid(kept: Json) -> tuple[Any, ...]:
 
 def _without_version(kept: Json) -> tuple[Any, ...]:
     metadata = kept["metadata"]
-    return metadata["uid"], metadata["labels"], metadata["annotations"], kept["status"]
+    return metadata["uid"], metadata["labels"], metadata["annotations"], kept["hot"], kept["status"]
 
 
 def _older(obj: Json, version: str) -> bool:

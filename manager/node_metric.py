@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from crds.codec import to_json
@@ -71,9 +71,10 @@ def manifest(
 ) -> Json:
     """Return the fields that the manager applies for a node."""
     spec = spec_for(strategy)
-    if workloads is not None:
-        spec = replace(spec, workload_history=workloads.needed(node_name, with_defaults(spec.predict_policy)) or None)
     body = {**identity(node_name), "spec": to_json(spec)}
+    policy = spec.predict_policy
+    if workloads is not None and policy is not None and (history := workloads.needed(node_name, policy)):
+        body["spec"]["workloadHistory"] = history
     # The garbage collector takes the NodeMetric away with its Node.
     body["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid}]
     for path in omitted:
@@ -97,12 +98,12 @@ class ManagedFields:
         entries = [entry for entry in get_objects(node_metric, "metadata", "managedFields") if _is_ours(entry)]
         fields = next((entry["fieldsV1"] for entry in entries if entry.get("operation") == "Apply"), None)
         return cls(
-            spec=_shared(get_path(node_metric, "spec")),
+            spec=_shared(get_path(node_metric, "spec"), "workloadHistory"),
             owners=tuple(
                 (str(reference.get("kind", "")), str(reference.get("uid", "")))
                 for reference in get_objects(node_metric, "metadata", "ownerReferences")
             ),
-            applied=None if fields is None else _shared(get_path(fields, "f:spec")),
+            applied=None if fields is None else _shared(get_path(fields, "f:spec"), "f:workloadHistory"),
             applied_owners=frozenset(_owner_uids(fields or {})),
         )
 
@@ -163,12 +164,16 @@ def _all_wanted(applied: Mapping[str, Any], wanted: Any) -> bool:  # noqa: ANN40
     return True
 
 
-def _shared(data: object) -> Json:
-    """The same object for equal JSON: 5,000 nodes have few different specs."""
+def _shared(data: object, own: str) -> Json:
+    """The same objects for equal JSON, except for a key of which each node has its own value.
+
+    5,000 nodes have few different specs.
+    """
     if not isinstance(data, Mapping):
         return {}
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
-    return _parsed(text) if len(text) <= _LONGEST_SHARED else json.loads(text)
+    text = json.dumps({key: value for key, value in data.items() if key != own}, sort_keys=True, separators=(",", ":"))
+    shared = _parsed(text) if len(text) <= _LONGEST_SHARED else json.loads(text)
+    return {**shared, own: data[own]} if own in data else shared
 
 
 def _read(text: str) -> Json:

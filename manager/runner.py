@@ -10,7 +10,7 @@ import random
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from headroom.kube.events import EventRecorder
@@ -26,6 +26,9 @@ from manager.operator import WatchesEnded, operate
 from manager.reconcile.queue import NodeQueue
 from manager.reconcile.workers import Workers
 from manager.settings import LEASE_NAME
+
+if TYPE_CHECKING:
+    from manager.handlers.profiles import ProfileKeeper
 
 _LOG: Final = logging.getLogger(__name__)
 _FIRST_PAUSE_SECONDS: Final = 1.0
@@ -71,6 +74,8 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
 
     def leader_changed() -> None:
         run.requeue_all()
+        if profiles is not None:
+            profiles.requeue()
 
     leader = LeaderElector(
         api,
@@ -84,6 +89,7 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
     writer = api.guarded(leader.may_write_for)
     events.use(writer)
     run = Run(context, writer, queue, leader, events)
+    profiles = _profile_keeper(run)
     await config.load(api, context)
     context.progress.config_read = True
     # Nodes come second, so that no NodeMetric seems to be without the Node that it was made for.
@@ -102,6 +108,8 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
     ]
     if context.webhook is not None:
         background.append(context.webhook.keep_certificate(api, lambda: leader.is_leader, context.wall))
+    if profiles is not None:
+        background.append(profiles.follow())
     ours = [asyncio.create_task(run) for run in background]
     election, stopping = asyncio.create_task(leader.run()), asyncio.create_task(stop.wait())
     await asyncio.sleep(0)  # they exist before kopf, which otherwise would take them for its own
@@ -114,6 +122,15 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
             await _hand_over(run, election, ours)
     finally:
         await _end([*ours, election, stopping, watches])
+
+
+def _profile_keeper(run: Run) -> "ProfileKeeper | None":
+    webhook = run.context.webhook
+    if webhook is None or not run.context.settings.webhook.profiles_configuration_name:
+        return None
+    from manager.handlers.profiles import ProfileKeeper  # noqa: PLC0415 - the webhook's modules cost memory
+
+    return ProfileKeeper(run, webhook)
 
 
 async def _hand_over(run: Run, election: asyncio.Task[None], ours: list[asyncio.Task[None]]) -> None:

@@ -75,6 +75,8 @@ class WebhookSettings:
     """ValidatingWebhookConfiguration in which API servers find the authority to trust."""
     pods_configuration_name: str = setting("", flag="webhook-pods-configuration", kind=NAME, shown="none")
     """MutatingWebhookConfiguration that sends new pods of Mid namespaces."""
+    profiles_configuration_name: str = setting("", flag="webhook-profiles-configuration", kind=NAME, shown="none")
+    """MutatingWebhookConfiguration that gets a webhook for each ClusterColocationProfile."""
     poll_seconds: float = 10.0
     """The interval at which the Secret is read. [s]"""
     first_poll_seconds: float = 1.0

@@ -41,7 +41,7 @@ class WorkloadHistoryRule:
 
     margin: float  # factor for the workload's highest usage; 1.1 for 10 percent
     pod_seconds: float  # observed time of its pods, added up, from which on a workload is known. [s]
-    nodes: int  # nodes with pods of it from which on a workload is known
+    nodes: int  # nodes that have observed it for `LEAST_HOURS`, from which on a workload is known
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ FULL_KEYS: Final = FAST_KEYS | {"updateTime", "nodeMetric", "podsMetric", "workl
 _COMPONENT: Final = "headroom-agent"
 _TRIES: Final = 3
 _MOST_PATHS: Final = 4
+_WORKLOADS: Final = "status.workloads"
 
 
 @dataclass(slots=True)
@@ -229,9 +230,10 @@ class Publisher:
         dropped, text = dropped_paths(ours, with_own_conditions(self._remote.status), "status"), ""
         if dropped:
             named = ", ".join(dropped[:_MOST_PATHS]) + (" …" if len(dropped) > _MOST_PATHS else "")
+            off = ", and the workload history is off for cold pods on other nodes" if _WORKLOADS in dropped else ""
             text = (
                 f"the cluster's NodeMetric definition drops {named}: install Headroom's (crds/node_metric.yaml); "
-                "until then that part of the report is lost"
+                f"until then that part of the report is lost{off}"
             )
         if text and text != self._dropped_fields:
             log.warning("NodeMetric %s: %s", self.node_name, text)

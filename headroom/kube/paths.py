@@ -4,6 +4,7 @@ from typing import Final
 
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"
+PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
@@ -24,7 +25,7 @@ def config_map(namespace: str, name: str) -> str:
 
 
 def priority_class(name: str) -> str:
-    return f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"
+    return f"{PRIORITY_CLASSES}/{name}"
 
 
 def lease(namespace: str, name: str) -> str:

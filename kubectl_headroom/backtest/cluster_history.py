@@ -6,9 +6,11 @@ from typing import Final
 import numpy as np
 
 from agent.api import FloatArray, IntArray, WorkloadHistoryRule
+from crds.workload_history import LEAST_HOURS, LONGEST_HOURS
 from kubectl_headroom.backtest.placement import Placement
 from kubectl_headroom.backtest.trace import PodLifetime, Trace
 
+_HOUR: Final = 3600.0
 _ROUNDING: Final = 1e-6
 
 
@@ -25,7 +27,7 @@ class ClusterHistory:
 
     def highest(self, workload: str | None, rule: WorkloadHistoryRule, start: int, end: int) -> FloatArray:
         """The workload's highest average at steps start <= t < end; infinite while it is unknown. [cores or bytes]"""
-        if workload is None:
+        if workload is None or workload not in self._lifetimes:
             return np.full(end - start, np.inf)
         if (workload, rule) not in self._rises:
             self._rises[workload, rule] = self._find_rises(self._lifetimes[workload], rule)
@@ -42,9 +44,11 @@ class ClusterHistory:
             steps = slice(lifetime.start + 1, lifetime.end + 1)
             highest[steps] = np.fmax(highest[steps], values)
             observed[lifetime.machine][steps] += ~np.isnan(values)
-        highest, evidence = np.maximum.accumulate(highest), np.zeros(self._trace.steps + 1)
-        for of_machine in observed.values():
-            evidence += np.minimum(np.cumsum(of_machine) * self._trace.step_seconds, rule.pod_seconds / rule.nodes)
-        highest[evidence < rule.pod_seconds - _ROUNDING] = np.inf
+        highest = np.maximum.accumulate(highest)
+        seconds = np.cumsum(list(observed.values()), axis=1) * self._trace.step_seconds + _ROUNDING
+        is_known = seconds.sum(axis=0) >= rule.pod_seconds
+        is_known &= seconds.max(axis=0) >= LONGEST_HOURS * _HOUR
+        is_known &= np.count_nonzero(seconds >= LEAST_HOURS * _HOUR, axis=0) >= rule.nodes
+        highest[~is_known] = np.inf
         rises = np.append(0, np.flatnonzero(highest[1:] != highest[:-1]) + 1).astype(np.intp)
         return rises, highest[rises]

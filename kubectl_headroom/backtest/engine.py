@@ -49,8 +49,8 @@ class Plan:
     horizons_seconds: tuple[int, ...] = (86_400,)  # how long a prediction has to hold [s]
     warm_up_seconds: float = 86_400.0  # steps before this are not counted [s]
     churn: Churn | None = None  # let pods come and go; None for series that stay where they are
-    workload_history: WorkloadHistory = "node"
-    """Where the workload's history that a new pod knows comes from; that of agents with a manager is `cluster`."""
+    workload_history: WorkloadHistory = "cluster"
+    """Where the workload's history that a new pod knows comes from; `cluster` is that of agents with a manager."""
 
 
 def run(

@@ -201,9 +201,9 @@ _GROUPS: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
         },
         "--workload-history": {
             "choices": ("cluster", "node", "none"),
-            "default": "node",
+            "default": "cluster",
             "help": "the history that a series has of its workload: that of its machine; cluster: while it is cold, "
-            "also that of all machines (default: node)",
+            "also that of all machines (default: cluster)",
         },
     },
     "evaluation": {

@@ -125,7 +125,7 @@ def always_cold(choices: Sequence[NamedPolicy], trace: Trace, plan: Plan) -> lis
     shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
     shortest = format_span(min(colds[name] for name in names))
     why = f"the trace is too short for a cold period of {shortest}"
-    return [f"Everything counts at its limit with {shown}: {why}. A shorter one is written cold=2h."]
+    return [f"Every series is cold with {shown}: {why}. A shorter one is written cold=2h."]
 
 
 def margin_percent(choice: NamedPolicy, resource: Resource) -> int:

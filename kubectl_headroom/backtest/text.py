@@ -25,7 +25,7 @@ _COLUMNS: Final = (
 _LEGEND: Final = (
     "VIOLATION is the share of the steps at which less was predicted than was used within the horizon: its mean, its\n"
     "median and 90th percentile over the machines. SAVINGS is the share of the limits that need not be kept. Figures\n"
-    "include the margin; a cold series counts at its limit. The oracle knows the future."
+    "include the margin; a cold series counts at its limit, or at its workload's usage. The oracle knows the future."
 )
 _MOST_NOTES: Final = 8
 

@@ -6,7 +6,7 @@ from typing import Any
 from crds.colocation import DEFAULTS
 from crds.names import CONFIG_MAP_KEY
 from headroom import kube
-from kubectl_headroom.doctor.cluster import Cluster, Forbidden
+from kubectl_headroom.doctor.cluster import Cluster, Forbidden, UnknownKind
 from kubectl_headroom.doctor.finding import Finding, error, info, named
 from kubectl_headroom.doctor.objects import COMPONENTS, SCHEDULER, name
 from kubectl_headroom.doctor.permissions import CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES
@@ -46,12 +46,12 @@ def not_installed(cluster: Cluster) -> Finding | None:
     """Return the finding of a cluster without our namespace and without our workloads elsewhere.
 
     Returns:
-        None where there is something, or where this login may not know.
+        None where there is something, or where this login or this API server cannot show it.
     """
     try:
         if cluster.get(NAMESPACES, cluster.namespace) is not None or namespaces(cluster):
             return None
-    except (Forbidden, kube.ApiUnavailable):
+    except (Forbidden, UnknownKind, kube.ApiUnavailable):
         return None
     return error(
         f"Headroom is not installed: there is no namespace {cluster.namespace}, and no other has a workload of it. "

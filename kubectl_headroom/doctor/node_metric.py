@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from crds.names import CONDITION_NODE_HOT
 from manager.api import Amounts, NodeReport
 
 _DEFAULT_INTERVAL_SECONDS: Final = 60.0
@@ -22,6 +23,7 @@ class NodeMetricSummary:
     written: float | None  # when the API server last took something of the agent's, by the server's clock [unix s]
     interval: float  # how often a report is requested [s]
     writers: tuple[str, ...]  # the field managers of the report
+    hot_reason: str  # the reason of condition NodeHot; empty without it
     pods_metric: Any  # the reported usage of pods, `status.podsMetric`
 
     @classmethod
@@ -31,6 +33,7 @@ class NodeMetricSummary:
         policy = (obj.get("spec") or {}).get("metricCollectPolicy") or {}
         entries = [field for field in obj["metadata"].get("managedFields") or () if _is_report(field)]
         written = [when for entry in entries if (when := _seconds(entry.get("time"))) is not None]
+        hot = (condition for condition in status.get("conditions") or () if condition.get("type") == CONDITION_NODE_HOT)
         return cls(
             node=str(obj["metadata"]["name"]),
             updated=_seconds(status.get("updateTime")),
@@ -38,6 +41,7 @@ class NodeMetricSummary:
             written=max(written, default=None),
             interval=float(policy.get("reportIntervalSeconds") or _DEFAULT_INTERVAL_SECONDS),
             writers=tuple(sorted({str(entry.get("manager")) for entry in entries})),
+            hot_reason=next((str(condition.get("reason")) for condition in hot), ""),
             pods_metric=status.get("podsMetric"),
         )
 

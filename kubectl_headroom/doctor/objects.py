@@ -42,6 +42,11 @@ def is_ready(node: Json) -> bool:
     return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
 
 
+def has_taint(node: Json, key: str) -> bool:
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return any(taint.get("key") == key for taint in taints)
+
+
 def pod_template(workload: Json) -> Json:
     """The pod template of a workload, empty where there is none."""
     result: Json = (workload.get("spec") or {}).get("template") or {}
@@ -125,6 +130,18 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True)
+class UnbandedPod:
+    """The reduced form of a pod of no band, which a namespace label or a profile could make Mid."""
+
+    key: str  # "namespace/name"
+    labels: Mapping[str, str]  # its labels
+
+    @property
+    def namespace(self) -> str:
+        return self.key.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
 class MidPod:
     """The reduced form of a pod that requests Mid resources."""
 
@@ -132,12 +149,12 @@ class MidPod:
     implausible_amounts: tuple[str, ...]  # amounts that are probably meant in another unit
 
     @classmethod
-    def of(cls, obj: Json) -> "MidPod | str | None":
-        """Reduce a pod; a pod of no band to its key, and `None` for one that has ended, or is of another band."""
+    def of(cls, obj: Json) -> "MidPod | UnbandedPod | None":
+        """Reduce a pod; `None` for one that has ended, is static, or is of another band."""
         if is_terminal(obj):
             return None
         if not requests_mid(obj):
-            return None if priority_class_raw(obj) or is_mirror_pod(obj) else pod_key(obj)
+            return None if priority_class_raw(obj) or is_mirror_pod(obj) else UnbandedPod(pod_key(obj), labels(obj))
         return cls(PodInputs.from_object(obj), tuple(implausible_amounts(obj)))
 
     @property

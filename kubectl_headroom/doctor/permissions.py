@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from crds.cluster_colocation_profile import GROUP as PROFILE_GROUP
+from crds.cluster_colocation_profile import PLURAL as PROFILE_PLURAL
+from crds.cluster_colocation_profile import VERSION as PROFILE_VERSION
 from crds.elastic_quota import GROUP as QUOTA_GROUP
 from crds.node_metric import GROUP, PLURAL
 
@@ -27,8 +30,10 @@ class Permission:
         return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}"
 
 
-CRDS: Final = (f"{PLURAL}.{GROUP}", f"elasticquotas.{QUOTA_GROUP}")  # names of our CRDs
+CRDS: Final = (f"{PLURAL}.{GROUP}", f"elasticquotas.{QUOTA_GROUP}", f"{PROFILE_PLURAL}.{PROFILE_GROUP}")
+"""Names of our CRDs."""
 WEBHOOK: Final = "headroom-colocation-config"  # name of our ValidatingWebhookConfiguration
+PROFILES_WEBHOOK: Final = "headroom-colocation-profiles"  # name of our MutatingWebhookConfiguration of profiles
 KOORDINATOR_WEBHOOKS: Final = ("koord-validating-webhook-configuration", "koord-mutating-webhook-configuration")
 """Names of Koordinator's: the validating one, and the mutating one."""
 _ADMISSION: Final = ("admissionregistration.k8s.io", "v1")
@@ -49,5 +54,8 @@ DEFINITIONS: Final = Permission("get", "apiextensions.k8s.io", "v1", "customreso
 VALIDATING: Final = Permission(
     "get", *_ADMISSION, "validatingwebhookconfigurations", names=(WEBHOOK, KOORDINATOR_WEBHOOKS[0])
 )
-MUTATING: Final = Permission("get", *_ADMISSION, "mutatingwebhookconfigurations", names=(KOORDINATOR_WEBHOOKS[1],))
+MUTATING: Final = Permission(
+    "get", *_ADMISSION, "mutatingwebhookconfigurations", names=(PROFILES_WEBHOOK, KOORDINATOR_WEBHOOKS[1])
+)
+PROFILES: Final = Permission("list", PROFILE_GROUP, PROFILE_VERSION, PROFILE_PLURAL)
 NODE_METRICS: Final = Permission("list", GROUP, "v1alpha1", PLURAL)

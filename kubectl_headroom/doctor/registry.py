@@ -58,8 +58,15 @@ CHECKS: Final = (
         (*WORKLOADS, may.NODES, may.PODS, may.CONFIG_MAPS, may.NODE_METRICS),
     ),
     Check("clocks", "clocks:check", "troubleshooting.md", (may.NODE_METRICS, *_CONFIG)),
+    Check("hot-nodes", "hot_nodes:check", "hot-nodes.md", (may.NODES, may.NODE_METRICS)),
     Check("mid-pods", "mid_pods:check", "concepts.md", (may.ALL_PODS, may.NODE_METRICS)),
     Check("mid-namespaces", "mid_pods:namespaces", "profiles.md", (may.ALL_NAMESPACES, may.ALL_PODS)),
+    Check(
+        "profiles",
+        "profiles:check",
+        "profiles.md",
+        (may.PROFILES, may.PRIORITY_CLASSES, may.MUTATING, may.ALL_NAMESPACES, may.ALL_PODS),
+    ),
     Check("scheduler", "services:scheduler", "scheduler.md", (*_CONFIG, may.PODS, may.LEASES)),
     Check("extender", "services:extender", "scheduler.md", (*_CONFIG, may.PODS)),
     Check(

@@ -6,7 +6,7 @@ from typing import Any, Final
 from kubectl_headroom.shadow import accounts as shadow_accounts
 from kubectl_headroom.table import Cell, Column, Row
 from manager.api import DEFAULT_STRATEGY as DEFAULT
-from manager.api import Explanation, Resource, amounts, tables
+from manager.api import Explanation, Resource, amounts, hot_state, tables
 from manager.api import terms as explain_terms
 
 Section = tuple[str, Sequence[Column], Sequence[Row]]  # heading, columns, rows
@@ -22,6 +22,7 @@ _INPUT_COLUMNS: Final = (
 )
 _MID_COLUMNS: Final = (Column("MID"), Column("CPU", ">"), Column("MEMORY", ">"), Column(""))
 _TRIED_COLUMNS: Final = (Column("MID"), Column("NOW", ">"), Column("THEN", ">"), Column("CHANGE", ">"))
+_HOT_COLUMNS: Final = (Column("RESOURCE"), Column("USAGE", ">"), Column("HOT ABOVE", ">"), Column("COOL UP TO", ">"))
 _CONDITION_COLUMNS: Final = (
     Column("CONDITION"),
     Column("STATUS"),
@@ -42,6 +43,12 @@ def sections(explanation: Explanation) -> Iterator[Section]:
     yield "Sources", (Column("SOURCE"), Column("AGE", ">"), Column("STATE")), _sources(explanation)
     if explanation.conditions:
         yield "Conditions of the NodeMetric", _CONDITION_COLUMNS, _plain(tables.condition_rows(explanation))
+    if explanation.hot is not None:
+        yield (
+            f"Hot node: {hot_state(explanation.hot, explanation.seen.node)}",
+            _HOT_COLUMNS,
+            _plain(tables.hot_rows(explanation.hot)),
+        )
     if explanation.seen.shadow is not None:
         account = shadow_accounts.of(explanation.node, explanation.seen.shadow, explanation.seen.now)
         yield "What shadow mode would have published", shadow_accounts.COLUMNS, [shadow_accounts.cells(account)]

@@ -11,8 +11,10 @@ from typing import Any, Final
 from crds.codec import json_fields
 from crds.colocation import (
     ALLOWED,
+    ALLOWED_HOT_NODES,
     ALLOWED_MID_EVICTION,
     ColocationConfig,
+    HotNodes,
     MetricAggregatePolicy,
     MidEviction,
     NodeStrategy,
@@ -26,6 +28,7 @@ from manager.config.document import UnusableNumber
 from manager.config.findings import ConfigFinding, join, nearest, shown
 
 _ALLOWED: Final[Mapping[type, Mapping[str, Allowed]]] = {
+    HotNodes: ALLOWED_HOT_NODES,
     MidEviction: ALLOWED_MID_EVICTION,
     PredictPolicy: RANGES,
     ResourceOverride: RANGES,

@@ -8,7 +8,14 @@ from manager.config.findings import join
 
 # These have parts of their own, which are overlaid one by one; everything else is taken whole.
 _NESTED: Final = frozenset(
-    {"metricAggregatePolicy", "midEviction", "nodePredictPolicy", "nodePredictPolicy.cpu", "nodePredictPolicy.memory"}
+    {
+        "metricAggregatePolicy",
+        "midEviction",
+        "hotNodes",
+        "nodePredictPolicy",
+        "nodePredictPolicy.cpu",
+        "nodePredictPolicy.memory",
+    }
 )
 # A model's arguments belong to it: a layer that names another model starts without them.
 _OF_MODEL: Final = ("parameters", "of")

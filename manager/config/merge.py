@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from crds import names
 from crds.codec import from_json, to_json
-from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy
+from crds.colocation import CLUSTER_LIMITS, DEFAULTS, ColocationConfig, ColocationStrategy
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
 from crds.predict_policy import with_defaults
 from manager.config.findings import ConfigFinding, entry_name, join, shown
@@ -25,9 +25,7 @@ from manager.inputs.reading import LONGEST_ANNOTATION
 
 DEFAULT: Final = "default"
 CLUSTER: Final = "cluster"
-EVICTION: Final = "midEviction"
-PER_CLUSTER: Final = "maxPerMinute"
-_LIMITS: Final = (PER_CLUSTER, "maxPerNodePerMinute")
+_NODE_LIMITS: Final = {**CLUSTER_LIMITS, "midEviction": ("maxPerMinute", "maxPerNodePerMinute")}
 _PLAIN: Final = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]{1,3})?")  # Python accepts more spellings of numbers
 _MOST_VIEWS: Final = 512
 """Strategies that are kept of one configuration; as long as annotations may be, that is some megabytes at most."""
@@ -129,7 +127,7 @@ class _Views:
             return self._below.copy()
         if entry not in self._with_entry:
             layers, layer = self._below.copy(), _strategy_fields(self._entries[entry])
-            _lower_only(layer, layers, [PER_CLUSTER])
+            _lower_only(layer, layers, CLUSTER_LIMITS)
             layers.merge(layer, self._called(entry))
             self._with_entry[entry] = layers
         return self._with_entry[entry].copy()
@@ -153,19 +151,22 @@ def _merge_annotation(layers: Layers, text: str) -> list[ConfigFinding]:
     findings = [ConfigFinding(source, message) for message in messages]
     if parsed.strategy is not None:
         layer = _strategy_fields(parsed.strategy)
-        raised = _lower_only(layer, layers, _LIMITS)
-        findings += [ConfigFinding(source, f"{join(EVICTION, key)} may only be lowered by a node") for key in raised]
+        raised = _lower_only(layer, layers, _NODE_LIMITS)
+        findings += [ConfigFinding(source, f"{path} may only be lowered by a node") for path in raised]
         findings += _merge_checked(layers, layer, source)
     return findings
 
 
-def _lower_only(layer: dict[str, Any], below: Layers, limits: Iterable[str]) -> list[str]:
-    """Cut limits of evictions that a layer raises, and return them: they apply beyond the layer's nodes."""
-    own, stated = layer.get(EVICTION) or {}, below.values[EVICTION]
-    raised = [name for name in limits if own.get(name) is not None and own[name] > stated[name]]
-    if raised:
-        layer[EVICTION] = {**own, **{name: stated[name] for name in raised}}
-    return raised
+def _lower_only(layer: dict[str, Any], below: Layers, limits: Mapping[str, Iterable[str]]) -> list[str]:
+    """Cut limits that a layer raises, and return their paths: they apply beyond the layer's nodes."""
+    paths = list[str]()
+    for part, names_of_limits in limits.items():
+        own, stated = layer.get(part) or {}, below.values[part]
+        raised = {name: stated[name] for name in names_of_limits if own.get(name, stated[name]) > stated[name]}
+        if raised:
+            layer[part] = {**own, **raised}
+            paths += [join(part, name) for name in raised]
+    return paths
 
 
 def _merge_checked(layers: Layers, layer: Mapping[str, Any], source: str) -> list[ConfigFinding]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from crds.codec import from_json, to_json
-from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy, NodeStrategy
+from crds.colocation import CLUSTER_LIMITS, DEFAULTS, ColocationConfig, ColocationStrategy, NodeStrategy
 from crds.names import CONFIG_MAP_KEY
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
 from manager.config.document import document
@@ -27,6 +27,7 @@ NO_KEY: Final = ConfigFinding(
 _MOST_FINDINGS: Final = 100
 _MOST_UNKNOWN_OF_A_NODE: Final = 10
 _CACHED_TEXTS: Final = 4  # the one in force comes again with each change of the ConfigMap's metadata
+_DEFAULT_FIELDS: Final = to_json(DEFAULTS)
 _INTERVAL_FIELDS: Final = frozenset({"metricReportIntervalSeconds", "degradeTimeMinutes"})
 
 
@@ -177,13 +178,13 @@ def _check_together(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: 
 
 
 def _check_limit(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: str, fields: Fields) -> None:
-    """Reject cluster-wide eviction limits in an entry: only the cluster's part may raise them."""
-    limit = (entry.get("midEviction") or {}).get("maxPerMinute")
-    stated = (cluster.get("midEviction") or {}).get("maxPerMinute")
-    most = getattr(DEFAULTS.mid_eviction, "max_per_minute", None) if stated is None else stated
-    if limit is not None and most is not None and limit > most:
-        where = join(join(path, "midEviction"), "maxPerMinute")
-        fields.warn(where, f"is of the whole cluster: the cluster's part allows {most}, and that applies")
+    """Warn about limits of the whole cluster in an entry: only the cluster's part may raise them."""
+    for part, limits in CLUSTER_LIMITS.items():
+        own, stated = entry.get(part) or {}, {**_DEFAULT_FIELDS[part], **(cluster.get(part) or {})}
+        for name in limits:
+            if own.get(name, stated[name]) > stated[name]:
+                message = f"is of the whole cluster: the cluster's part allows {stated[name]}, and that applies"
+                fields.warn(join(join(path, part), name), message)
 
 
 def _check_report_interval(effective: Mapping[str, Any], path: str, fields: Fields, own: Mapping[str, Any]) -> None:

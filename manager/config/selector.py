@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from manager.config.findings import ConfigFinding, join, shown
@@ -36,7 +36,7 @@ def _faults(selector: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]
     where = join(path, "matchLabels")
     if isinstance(labels, Mapping) and all(isinstance(text, str) for text in labels.values()):
         for name, value in labels.items():
-            yield from _label_faults(name, [value], where)
+            yield from label_faults(name, [value], where)
     elif labels is not None:
         yield where, f"must map texts to texts, got {shown(labels)}"
     where = join(path, "matchExpressions")
@@ -47,8 +47,8 @@ def _faults(selector: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]
         yield where, f"must be a list, got {shown(listed)}"
 
 
-def _label_faults(name: str, values: list[str], path: str) -> Iterator[tuple[str, str]]:
-    """Return why no node can have such a label."""
+def label_faults(name: str, values: Sequence[str], path: str) -> Iterator[tuple[str, str]]:
+    """Yield the reasons, with the path, why no object can have a label of this name and these values."""
     prefix, slash, own = name.rpartition("/")
     if not (_LABEL.fullmatch(own) and (not slash or _PREFIX.fullmatch(prefix))):
         yield path, f"{shown(name)} is no name that a label can have"
@@ -76,4 +76,4 @@ def _expression_faults(expression: Any, path: str) -> Iterator[tuple[str, str]]:
         isinstance(values, list) and values and all(isinstance(value, str) for value in values)
     ):
         result.append((join(path, "values"), f"must list at least one text for {operator}, got {shown(values)}"))
-    yield from result or _label_faults(str(key), values or [], path)
+    yield from result or label_faults(str(key), values or [], path)

@@ -41,6 +41,8 @@ class NodeReport:
     collecting: bool = True  # false when the agent reports that it does not measure this node (condition `Collecting`)
     prediction_ready: bool = True
     """False when it reports that its prediction is not ready (condition `PredictionReady`)."""
+    prod_peak: Measured = UNKNOWN
+    """Predicted peak of Prod pods and system, margin included: `prodPeakMetric`; no Mid formula reads it."""
     problems: tuple[str, ...] = ()  # what could not be read, one sentence each
 
     @classmethod
@@ -89,6 +91,7 @@ class NodeReport:
             reclaimable=read.measured(reclaimable, "prodReclaimableMetric"),
             collecting=not _denied(status, names.CONDITION_COLLECTING),
             prediction_ready=not _denied(status, names.CONDITION_PREDICTION_READY),
+            prod_peak=Reader().measured(get_path(status, "prodPeakMetric", "resource", "resources"), "prodPeakMetric"),
             problems=tuple(read.problems),
         )
 
@@ -172,7 +175,6 @@ def age_seconds(reported: float | None, observed_at: float | None, now: float) -
 class PredictionSummary:
     """The prediction of a NodeMetric for display: no formula reads it."""
 
-    peak: Measured = UNKNOWN  # predicted peak of Prod pods and system, margin included: `prodPeakMetric`
     warm: int | None = None  # Pods predicted from history; `None` from an agent that does not report it
     cold: int | None = None  # Pods counted at their request
     reason: str = ""  # reason of condition PredictionReady, one word; empty if unset
@@ -187,7 +189,6 @@ class PredictionSummary:
         interval = get_path(node_metric, "spec", "metricCollectPolicy", "reportIntervalSeconds")
         every = interval if isinstance(interval, int) and interval > 0 else _REPORT_SECONDS
         return cls(
-            peak=Reader().measured(get_path(status, "prodPeakMetric", "resource", "resources"), "prodPeakMetric"),
             warm=_count(get_path(status, "prediction", "pods", "warm")),
             cold=_count(get_path(status, "prediction", "pods", "cold")),
             reason=sys.intern(str(next(reasons, "") or "")),

@@ -80,7 +80,7 @@ class Recorder:
             age = age_seconds(cached.report.update_time, observed_at.report, wall)
             word = READY if cached.report.prediction_ready else cached.prediction_summary.reason or "not ready"
             if age is not None and age <= cached.prediction_summary.silent_after:
-                amounts.update(_of_report(cached.report, cached.prediction_summary.peak))
+                amounts.update(_of_report(cached.report))
         excluded = exclusion.excludes(node["metadata"]["labels"])
         publishes = any(amounts[Series.MID][resource] for resource in Resource)
         state, reason = assess(cached, age, excluded=excluded, publishes=publishes, ready=node["ready"])
@@ -121,10 +121,10 @@ def _of_pods(pods: Iterable[PodInputs]) -> dict[Series, Measured]:
     }
 
 
-def _of_report(report: NodeReport, peak: Measured) -> dict[Series, Measured]:
+def _of_report(report: NodeReport) -> dict[Series, Measured]:
     pairs = [(report.prod_usage[resource], report.system_usage[resource]) for resource in Resource]
     both = Measured(*(None if prod is None or system is None else prod + system for prod, system in pairs))
-    return {Series.USAGE: report.node_usage, Series.PROD_USAGE: both, Series.PROD_PEAK: peak}
+    return {Series.USAGE: report.node_usage, Series.PROD_USAGE: both, Series.PROD_PEAK: report.prod_peak}
 
 
 def _point(amounts: Mapping[Series, Measured]) -> tuple[float, ...]:

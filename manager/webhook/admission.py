@@ -143,13 +143,25 @@ def answer(review: AdmissionRequest, given: Mapping[str, Any]) -> Json:
     causes = [_cause(field, message) for field, message in faults]
     if more:
         causes.append(_cause("", f"and {more} more faults"))
+    return _refusal(review, ("ConfigMap", review.name, f"{CONFIG_MAP_KEY} is not usable"), causes, warnings)
+
+
+def rejected(review: Review, kind: str, name: str, faults: Sequence[ConfigFinding]) -> Json:
+    """Return a review that rejects an object for its faults, each with its field."""
+    causes = [_cause(fault.path, fault.message) for fault in faults[:_MOST_CAUSES]]
+    return _refusal(review, (kind, name, f"{kind} {printable(name)} is not usable"), causes, ())
+
+
+def _refusal(review: Review, about: tuple[str, str, str], causes: Sequence[Json], warnings: Iterable[str]) -> Json:
+    """Return a review that rejects an object of a kind and name, with a sentence and the causes."""
+    kind, name, sentence = about
     lines = "\n".join(f"* {cause['field']}: {cause['message']}" for cause in causes)
     status = {
         "status": "Failure",
         "code": UNPROCESSABLE,
         "reason": "Invalid",
-        "message": f"{CONFIG_MAP_KEY} is not usable:\n{lines}",
-        "details": {"name": review.name, "kind": "ConfigMap", "causes": causes},
+        "message": f"{sentence}:\n{lines}",
+        "details": {"name": name, "kind": kind, "causes": list(causes)},
     }
     return _review(review, {"allowed": False, "status": status}, warnings)
 

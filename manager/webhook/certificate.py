@@ -33,6 +33,8 @@ RENEW_BEFORE_SECONDS: Final = LIFETIME_SECONDS / 3
 _BACKDATED: Final = timedelta(days=3650)  # so that API servers whose clocks are behind accept it
 _REGISTRATION: Final = "admissionregistration.k8s.io/v1"
 _KIND: Final = "ValidatingWebhookConfiguration"
+MUTATING: Final = f"/apis/{_REGISTRATION}/mutatingwebhookconfigurations"
+"""Path of the MutatingWebhookConfigurations."""
 _PEM: Final = serialization.Encoding.PEM
 _NO_USAGE: Final = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "crl_sign")
 _USAGE: Final = dict.fromkeys(("digital_signature", "key_cert_sign"), True)
@@ -137,7 +139,15 @@ class ServingCertificate:
         options = settings.webhook
         self._secret = f"/api/v1/namespaces/{settings.namespace}/secrets/{options.secret_name}"
         self._hook = f"/apis/{_REGISTRATION}/{_KIND.lower()}s/{options.configuration_name}"
-        self._pods_hook = f"/apis/{_REGISTRATION}/mutatingwebhookconfigurations/{options.pods_configuration_name}"
+        names = (options.pods_configuration_name, options.profiles_configuration_name)
+        self._mutating = tuple(f"{MUTATING}/{name}" for name in names if name)
+
+    @property
+    def authority(self) -> str:
+        """The authority that API servers are to trust, in base64; empty: none yet, or cert-manager's."""
+        if self.pair is None or self._settings.webhook.certificates != "self":
+            return ""
+        return base64.b64encode(_bundle(self.pair, [], "")).decode()
 
     def load(self, pair: Pair) -> None:
         """Serve a certificate. Raises OSError: as `Pair.context`."""
@@ -202,9 +212,7 @@ class ServingCertificate:
         fresh = await asyncio.to_thread(issue, self._names, now) if pair is None or reason else pair
         served = [] if pair is None or pair == fresh else [pair.certificate]
         extended = await self._trust(api, fresh, served, self._hook, hook)
-        pods_hook = await optional(api.get(self._pods_hook)) if own.pods_configuration_name else None
-        if pods_hook is not None:
-            extended = await self._trust(api, fresh, served, self._pods_hook, pods_hook) or extended
+        extended = await self._trust_of_pods(api, fresh, served) or extended
         if fresh != pair:
             _LOG.info("The webhook's certificate (Secret %s) is renewed: %s", own.secret_name, reason)
             if extended:
@@ -228,6 +236,14 @@ class ServingCertificate:
         await api.patch(self._secret, {**body, "data": pair.data}, content_type=APPLY, params=params)
         self._metrics.rotations.inc()
         self.load(pair)
+
+    async def _trust_of_pods(self, api: ApiServer, pair: Pair, served: list[bytes]) -> bool:
+        """As `_trust`, for the webhooks of pods that are installed."""
+        extended = False
+        for path in self._mutating:
+            if (hook := await optional(api.get(path))) is not None:
+                extended = await self._trust(api, pair, served, path, hook) or extended
+        return extended
 
     async def _trust(self, api: ApiServer, pair: Pair, served: list[bytes], path: str, hook: Json) -> bool:
         """Have the API servers trust a certificate and the former one; return whether one is served that they trust."""

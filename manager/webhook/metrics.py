@@ -15,18 +15,22 @@ class WebhookMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.reviews = Counter(
             f"{PREFIX}_webhook_reviews",
-            "Edits of the colocation config that API servers sent for review; unchecked ones were admitted",
+            "Edits of the config and of profiles that API servers sent for review; unchecked ones were admitted",
             ["result"],
             registry=registry,
         )
         """Reviews by result: allowed, refused, unchecked, malformed (no review, or more than can be read)."""
         self.pods = Counter(
             f"{PREFIX}_webhook_pods",
-            "New pods of Mid namespaces that API servers sent; all were admitted",
+            "New pods of Mid namespaces and of profiles that API servers sent; all were admitted",
             ["result"],
             registry=registry,
         )
         """Pods by result: translated, unchanged, failed."""
+        self.profiles = Gauge(
+            f"{PREFIX}_colocation_profiles", "ClusterColocationProfiles", ["in_force"], registry=registry
+        )
+        """Profiles by whether they change pods: true, false."""
         self.certificate_ends = Gauge(
             f"{PREFIX}_webhook_certificate_expiry_timestamp_seconds",
             "Until when the certificate that this replica serves is valid, 0 without one [unix s]",

@@ -10,10 +10,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final, Self
 
+from prometheus_client import Counter
+
 from headroom.runtime import http
 from headroom.runtime.sanitize import printable
 from manager.http import ListenError
-from manager.webhook import admission, pods
+from manager.profiles import webhooks
+from manager.profiles.state import Profiles
+from manager.webhook import admission, pods, profiles
 from manager.webhook.certificate import ServingCertificate
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
@@ -48,11 +52,19 @@ class WebhookServer:
         namespace: namespace of the ConfigMap.
         name: name of the ConfigMap; all others are admitted.
         metrics: counts.
+        known: the profiles.
     """
 
     def __init__(
-        self, listener: Listener, serving: ServingCertificate, namespace: str, name: str, metrics: WebhookMetrics
+        self,
+        listener: Listener,
+        serving: ServingCertificate,
+        namespace: str,
+        name: str,
+        metrics: WebhookMetrics,
+        known: Profiles,
     ) -> None:
+        self._profiles = known
         self._listener, self._serving, self._metrics = listener, serving, metrics
         self._namespace, self._name = namespace, name
         self._served: http.Served | None = None
@@ -78,7 +90,12 @@ class WebhookServer:
             await self._stop()
 
     async def _start(self) -> None:
-        pages = {("POST", f"/{admission.HANDLER}"): self._serve, ("POST", f"/{pods.PATH}"): self._serve_pod}
+        pages = {
+            ("POST", f"/{admission.HANDLER}"): self._serve,
+            ("POST", f"/{pods.PATH}"): self._serve_pod,
+            ("POST", f"/{webhooks.PATH}"): self._serve_pod_of_profile,
+            ("POST", f"/{profiles.PATH}"): self._serve_profile,
+        }
         failure_logged_at = False
         while True:
             try:
@@ -130,14 +147,24 @@ class WebhookServer:
             return http.Reply.text("too many reviews at once\n", 503)
 
     async def _serve_pod(self, request: http.Request) -> http.Reply:
-        """Translate a pod in less than a millisecond, so none waits for a turn."""
+        return self._reviewed(self._metrics.pods, lambda: pods.review(request.body))
+
+    async def _serve_pod_of_profile(self, request: http.Request) -> http.Reply:
+        name = request.path.removeprefix(f"/{webhooks.PATH}")
+        return self._reviewed(self._metrics.pods, lambda: profiles.review_pod(request.body, name, self._profiles))
+
+    async def _serve_profile(self, request: http.Request) -> http.Reply:
+        return self._reviewed(self._metrics.reviews, lambda: profiles.review_profile(request.body, self._profiles))
+
+    def _reviewed(self, counter: Counter, review: Callable[[], tuple[str, dict[str, Any]]]) -> http.Reply:
+        """Review an object in less than a millisecond, so none waits for a turn."""
         try:
-            result, review = pods.review(request.body)
+            result, response = review()
         except admission.NotAReviewError as error:
             self._metrics.reviews.labels("malformed").inc()
             return http.Reply.text(f"{error}\n", 400)
-        self._metrics.pods.labels(result).inc()
-        return http.Reply.json(review)
+        counter.labels(result).inc()
+        return http.Reply.json(response)
 
     async def _answer(self, review: admission.AdmissionRequest) -> dict[str, Any]:
         if not review.concerns(self._namespace, self._name):

@@ -6,6 +6,7 @@ from typing import Any
 
 from headroom.kube import ApiServer
 from manager.metrics import ManagerMetrics
+from manager.profiles.state import Profiles
 from manager.settings import Settings
 from manager.webhook.certificate import ServingCertificate
 from manager.webhook.listener import Listener
@@ -21,7 +22,11 @@ class Webhook:
         self._listener = Listener(settings.webhook.listen)
         names = served_names(settings.webhook.service_name, settings.namespace, self._listener.host)
         self._serving = ServingCertificate(settings, names, counts)
-        self.server = WebhookServer(self._listener, self._serving, settings.namespace, settings.config_name, counts)
+        self.profiles = Profiles()
+        """The ClusterColocationProfiles of this replica."""
+        self.server = WebhookServer(
+            self._listener, self._serving, settings.namespace, settings.config_name, counts, self.profiles
+        )
         """The listener's address and certificate for kopf."""
 
     def keep_certificate(
@@ -29,6 +34,11 @@ class Webhook:
     ) -> Coroutine[Any, Any, None]:
         """Return the background task that keeps the certificate during a run, with the wall clock. [unix s]"""
         return self._serving.keep(api, leads, wall)
+
+    @property
+    def authority(self) -> str:
+        """The authority that API servers are to trust, in base64; empty: none yet, or cert-manager's."""
+        return self._serving.authority
 
     def close(self) -> None:
         """Give up a port that was never listened on."""

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
+from crds.priority import requests_mid
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, shares, used, widened
 from scheduler_plugins.providers.spec import NODE_METRIC, TYPES, MetricProvider, ProviderSpec, is_url, without_login
@@ -107,9 +108,12 @@ class LowRiskOverCommitment:
     def amounts(self, pod: Mapping[str, Any]) -> Vector:
         """Requests and limits of one pod, a limit being at least the request.
 
+        The limits of a Mid pod do not count beyond its requests: its node has published them as reclaimable.
+
         Raises QuantityError: a request or limit is not a quantity.
         """
-        requests, limits = pod_totals(pod, "requests"), pod_totals(pod, "limits")
+        requests = pod_totals(pod, "requests")
+        limits = requests if requests_mid(pod) else pod_totals(pod, "limits")
         amounts = (*requests, *map(max, limits, requests))
         return (*(min(amount, _MOST) for amount in amounts), int(is_best_effort(pod)))
 
@@ -176,11 +180,11 @@ class LowRiskOverCommitment:
         """Return the absence of risk of the nodes, 0..100, shape (N,): 100 (1 - the larger risk of cpu and memory).
 
         A pod without requests and limits scores 0, unless `bestEffortMayFillNode` states that it may use
-        everything.
+        everything. A Mid pod with native limits alone is scored by the risk of its node.
         """
         amounts = pod.amounts[NAME]
-        best_effort = self.best_effort_may_fill_node and amounts[_BEST_EFFORT]
-        if not any(amounts[:_BEST_EFFORT]) and not best_effort:
+        is_scored = self.best_effort_may_fill_node if amounts[_BEST_EFFORT] else pod.requests_mid
+        if not any(amounts[:_BEST_EFFORT]) and not is_scored:
             return np.zeros(len(nodes), np.int64)
         risk = self.risk(self.totals(nodes, amounts), self.load_risk(nodes))
         score = round_half_away(_PERCENT * (1 - np.maximum(*risk)))

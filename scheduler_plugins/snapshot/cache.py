@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from operator import add, sub
 from types import MappingProxyType
 from typing import Any, Final
@@ -14,7 +13,7 @@ from headroom.kube.time_slices import SLICE
 from headroom.runtime.bounded_cache import BoundedCache
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import AnnotationReader, Nodes, NodeState, NodeTable, Snapshot
-from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node
+from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.in_flight import (
     Charge,
     InFlight,
@@ -26,26 +25,17 @@ from scheduler_plugins.snapshot.in_flight import (
     waits_for_node,
 )
 from scheduler_plugins.snapshot.ledger import NodeLedger
+from scheduler_plugins.snapshot.node_facts import NodeFacts
 from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
 from scheduler_plugins.snapshot.pod import PodRequest, PodTemplate
 from scheduler_plugins.snapshot.pod_template import TEMPLATE_BYTES, template_key
 from scheduler_plugins.snapshot.preferences import NodeGroups
 from scheduler_plugins.snapshot.report import NodeReport
 from scheduler_plugins.snapshot.rows import Rows
-from scheduler_plugins.snapshot.units import INT64_MAX, Vector, units
+from scheduler_plugins.snapshot.units import Vector
 
 _LOG: Final = logging.getLogger(__name__)
 _NO_READINGS: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class _NodeFacts:
-    """The parts of a Node that the extender reads."""
-
-    annotations: Mapping[str, str]
-    allocatable: Mapping[str, int]
-    own_allocatable: Mapping[str, int]  # all that 64 bits hold
-    problems: Sequence[str]  # which annotations are ignored, and why
 
 
 class ClusterCache:
@@ -82,7 +72,7 @@ class ClusterCache:
         self._no_sums: Vector = (0,) * self._accounts.width
         self._sums: dict[str, Vector] = {}
         self._readings: dict[str, dict[str, Any]] = {}
-        self._nodes: dict[str, _NodeFacts] = {}
+        self._nodes: dict[str, NodeFacts] = {}
         self._lasting: dict[str, dict[str, Any]] = {}  # the results of `NodeState.once` by node
         self.groups = NodeGroups()  # the nodes as pods' soft constraints see them
         self._ledgers: dict[str, NodeLedger] = {}
@@ -189,17 +179,7 @@ class ClusterCache:
                 state.put_node(node)
 
     def _put_node(self, node: Mapping[str, Any]) -> None:
-        metadata = node["metadata"]
-        name = str(metadata["name"])
-        stated = (node.get("status") or {}).get("allocatable") or {}
-        annotations = metadata.get("annotations") or {}
-        allocatable, problem = estimate_node(node)
-        problems = [problem] if problem else []
-        problems += [text for reader in self._readers for text in reader.annotation_problems(annotations)]
-        try:
-            facts = _NodeFacts(annotations, _in_units(allocatable), _in_units(stated, INT64_MAX), problems)
-        except QuantityError as error:
-            raise QuantityError(f"status.allocatable: {error}") from None
+        name, facts = str(node["metadata"]["name"]), NodeFacts.of(node, self._readers)
         number = self.groups.put(node)
         if name not in self._rows:
             charges = self._in_flight.on(name)
@@ -378,7 +358,7 @@ class ClusterCache:
     # Ledgers
 
     def _renew(self, name: str) -> None:
-        """Make the records of a node again: more than its pods has changed."""
+        """Make all records of a node again: more than its pods has changed."""
         self._lasting.pop(name, None)
         self._stale.add(name)
 
@@ -394,7 +374,3 @@ class ClusterCache:
             self._sums.pop(name, None)
         if ledger.empty:
             del self._ledgers[name]
-
-
-def _in_units(amounts: Mapping[str, Any], *most: int) -> dict[str, int]:
-    return {resource: units(resource, amount, *most) for resource, amount in amounts.items()}

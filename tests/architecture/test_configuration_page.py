@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from crds.codec import json_fields, to_json
-from crds.colocation import ALLOWED, ALLOWED_MID_EVICTION, DEFAULTS, ColocationStrategy, MidEviction
+from crds.colocation import (
+    ALLOWED,
+    ALLOWED_HOT_NODES,
+    ALLOWED_MID_EVICTION,
+    DEFAULTS,
+    ColocationStrategy,
+    HotNodes,
+    MidEviction,
+)
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
 from crds.predict_policy import RANGES, PredictPolicy
 from crds.ranges import Allowed, Choice, Range
@@ -15,7 +23,7 @@ from tests.architecture.sources import ROOT
 PAGE = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `([^`]+)` \| ([^|]*)\| ([^|]*)\| [^|]+ \|$", flags=re.MULTILINE)
 ROWS = {name: (default.strip(), allowed.strip()) for name, default, allowed in _ROW.findall(PAGE)}
-PARTS = {"nodePredictPolicy", "midEviction", "metricAggregatePolicy"}
+PARTS = {"nodePredictPolicy", "midEviction", "hotNodes", "metricAggregatePolicy"}
 """Fields that are objects: their own fields have rows."""
 
 
@@ -35,6 +43,7 @@ def _fields() -> dict[str, Field]:
     """Field -> its default and its rule."""
     fields = _of(ColocationStrategy, DEFAULTS, ALLOWED)
     fields |= _of(MidEviction, DEFAULTS.mid_eviction, ALLOWED_MID_EVICTION, "midEviction.")
+    fields |= _of(HotNodes, DEFAULTS.hot_nodes, ALLOWED_HOT_NODES, "hotNodes.")
     fields |= _of(PredictPolicy, PREDICT_DEFAULTS, RANGES, "nodePredictPolicy.")
     documented = PARTS | {"nodePredictPolicy.cpu", "nodePredictPolicy.memory"} | _without_effect()
     return {name: result for name, result in fields.items() if name not in documented}

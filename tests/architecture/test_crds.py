@@ -10,13 +10,19 @@ from typing import Any
 import pytest
 import yaml
 
-from crds import colocation, elastic_quota, node_metric, predict_policy
+from crds import cluster_colocation_profile, colocation, elastic_quota, node_metric, predict_policy
 from crds.codec import json_fields
 from crds.ranges import Range
 
 ROOT = Path(__file__).parents[2]
 KINDS: dict[str, tuple[Any, str, str, str]] = {
     "node_metric": (node_metric.NodeMetric, node_metric.GROUP, node_metric.VERSION, node_metric.PLURAL),
+    "cluster_colocation_profile": (
+        cluster_colocation_profile.ClusterColocationProfile,
+        cluster_colocation_profile.GROUP,
+        cluster_colocation_profile.VERSION,
+        cluster_colocation_profile.PLURAL,
+    ),
     "elastic_quota": (elastic_quota.ElasticQuota, elastic_quota.GROUP, elastic_quota.VERSION, elastic_quota.PLURAL),
 }
 OPEN = {"x-kubernetes-preserve-unknown-fields"}

@@ -62,7 +62,7 @@ def test_every_event_is_explained() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "manager").rglob("*.py")))
     table = PAGE.partition("## Events\n")[2].partition("\n## ")[0]
     texts = set(re.findall(r"`([A-Z]\w+)`", table))
-    in_code = set(re.findall(r'"((?:Mid|Degraded|NodeStrategy|NodeMetric|ColocationConfig)[A-Z]\w+)"', code))
+    in_code = set(re.findall(r'"((?:Mid|Degraded|Hot|NodeStrategy|NodeMetric|ColocationConfig)[A-Z]\w+)"', code))
     conditions = {"MidPublished", "MidDeficit", "MidPodsLimited", "NodeMetricList", "NodeMetric"}
     assert texts <= in_code | conditions
     assert {name for name in in_code if re.search(rf'(?:"Normal"|"Warning"), ?"{name}"', code)} <= texts

@@ -61,7 +61,7 @@ def _token(cluster: Cluster, node: str) -> str:
     return cluster.kubectl("-n", NAMESPACE, "create", "token", "headroom-agent", *bound).strip()
 
 
-def _ask(cluster: Cluster, token: str, method: str, path: str, body: Any = None) -> Answer:  # noqa: ANN401 - JSON
+def ask(cluster: Cluster, token: str, method: str, path: str, body: Any = None) -> Answer:  # noqa: ANN401 - JSON
     config = yaml.safe_load(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]
     authority = base64.b64decode(config["certificate-authority-data"]).decode()
     url = urllib.parse.urlsplit(config["server"])
@@ -84,7 +84,7 @@ LATE: Final = "2026-01-02T00:00:00Z"
 
 def _report(cluster: Cluster, token: str, node: str, when: str = LATE) -> Answer:
     body = {"status": {"updateTime": when}}
-    return _ask(cluster, token, "PATCH", f"{METRICS}/{node}/status", body)
+    return ask(cluster, token, "PATCH", f"{METRICS}/{node}/status", body)
 
 
 def test_agent_writes_its_own_node_alone(installed: Cluster) -> None:
@@ -145,15 +145,15 @@ def test_nodes_keep_all_but_mid(installed: Cluster, account: str) -> None:
         _hook_account(installed)
     token = installed.kubectl("-n", NAMESPACE, "create", "token", account).strip()
     path = f"/api/v1/nodes/{installed.kwok.names[0]}/status"
-    eventually(lambda: _ask(installed, token, "PATCH", path, ALLOWED["both"]).status == 200, "the account may write")
+    eventually(lambda: ask(installed, token, "PATCH", path, ALLOWED["both"]).status == 200, "the account may write")
     port = REFUSED["kubelet's port"]
-    eventually(lambda: _ask(installed, token, "PATCH", path, port).status == 403, "the policy is in force")
+    eventually(lambda: ask(installed, token, "PATCH", path, port).status == 403, "the policy is in force")
     installed.api.merge(path, {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}})
-    answers = {name: _ask(installed, token, "PATCH", path, body) for name, body in REFUSED.items()}
+    answers = {name: ask(installed, token, "PATCH", path, body) for name, body in REFUSED.items()}
     assert {name: answer.status for name, answer in answers.items() if answer.status != 403} == {}
     assert all("headroom-node-status" in answer.message for answer in answers.values())
     for name, body in ALLOWED.items():
-        assert _ask(installed, token, "PATCH", path, body).status == 200, name
+        assert ask(installed, token, "PATCH", path, body).status == 200, name
         status = installed.api.get(path)["status"]
         for part, wanted in body["status"].items():
             assert {key: status[part].get(key) for key in wanted} == wanted, name
@@ -226,11 +226,11 @@ def test_agents_queue_by_themselves(installed: Cluster) -> None:
     agent = installed.kubectl("-n", NAMESPACE, "create", "token", "headroom-agent").strip()
     path = f"{METRICS}/{installed.kwok.names[0]}"
     eventually(
-        lambda: _ask(installed, agent, "GET", path).flow_schema == ours,
+        lambda: ask(installed, agent, "GET", path).flow_schema == ours,
         "the agents' requests are in a flow of their own",
     )
     manager = installed.kubectl("-n", NAMESPACE, "create", "token", "headroom-manager").strip()
-    assert _ask(installed, manager, "GET", path).flow_schema not in {ours, ""}
+    assert ask(installed, manager, "GET", path).flow_schema not in {ours, ""}
 
     def conditions() -> dict[str, str]:
         status = installed.api.get(f"{flows}/headroom-agents").get("status", {})

@@ -27,7 +27,7 @@ KINDS: Final = ("MutatingWebhookConfiguration", "MutatingAdmissionPolicy")
 
 
 def _kinds(chart: Rendered) -> list[str]:
-    return [item["kind"] for item in chart.of_kind(*KINDS)]
+    return [item["kind"] for item in chart.of_kind(*KINDS) if item["metadata"]["name"] == NAME]
 
 
 @pytest.mark.helm

@@ -17,8 +17,9 @@ from tests.charts.rendered import CHART, NAMESPACE, Helm, Rendered, render, rule
 pytestmark = pytest.mark.helm
 
 OWNERS: Final = {"agent": "DaemonSet", "manager": "Deployment", "scheduler": "Deployment"}
-OF_WEBHOOK: Final = ("headroom-manager-webhook", "headroom-colocation-config", "headroom-mid-namespaces")
-OF_MANAGER: Final = ("headroom-manager", "headroom-colocation-config", "headroom-mid-namespaces", CONFIG_MAP_NAME)
+CONFIGURATIONS: Final = ("headroom-colocation-config", "headroom-mid-namespaces", "headroom-colocation-profiles")
+OF_WEBHOOK: Final = ("headroom-manager-webhook", *CONFIGURATIONS)
+OF_MANAGER: Final = ("headroom-manager", *CONFIGURATIONS, CONFIG_MAP_NAME)
 VERSION: Final = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 DIGEST: Final = f"sha256:{'0' * 64}"
 TURNED_OFF: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
@@ -29,6 +30,7 @@ TURNED_OFF: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
     "networkPolicy.enabled": lambda one: one["kind"] == "NetworkPolicy",
     "podDisruptionBudgets.enabled": lambda one: one["kind"] == "PodDisruptionBudget",
     "admissionPolicy.enabled": lambda one: one["kind"].startswith("ValidatingAdmissionPolicy"),
+    "colocationProfiles.enabled": lambda one: one["metadata"]["name"] == "headroom-colocation-profiles",
     "midNamespaces.enabled": lambda one: one["metadata"]["name"] == "headroom-mid-namespaces",
     "flowSchema.enabled": lambda one: one["kind"] in {"FlowSchema", "PriorityLevelConfiguration"},
     "uninstall.hook.enabled": lambda one: one["metadata"]["name"] == "headroom-uninstall",
@@ -184,7 +186,7 @@ def test_config_map_has_the_chosen_name(helm: Helm) -> None:
         (verb, names) for _, what, verb, names in rules(chart.one("Role", "headroom-manager")) if what == "configmaps"
     }
     assert {names for verb, names in allowed if verb == "watch"} == {"koord-config"}
-    (webhook,) = chart.one("ValidatingWebhookConfiguration", "headroom-colocation-config")["webhooks"]
+    webhook, _ = chart.one("ValidatingWebhookConfiguration", "headroom-colocation-config")["webhooks"]
     assert webhook["matchConditions"][0]["expression"].endswith('== "koord-config"')
     assert not [item for item in chart.objects if CONFIG_MAP_NAME in str(item)]
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from agent.settings import load
-from crds.names import CONFIG_MAP_NAME
+from crds.names import CONFIG_MAP_NAME, TAINT_HOT
 from crds.predict_policy import PredictPolicy
 from tests.charts.rendered import CHART, NAMESPACE, REGISTRY, ROOT, Helm, Rendered, render, rules
 from tools.devcluster import CommandError
@@ -146,6 +146,19 @@ def test_only_manager_writes_nodes(chart: Rendered) -> None:
     }
     assert writers == {(name, "nodes/status", "patch") for name in ("headroom-manager", "headroom-uninstall")}
     assert chart.one("ClusterRole", "headroom-uninstall")["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
+
+
+def test_hot_nodes_grant_the_right_to_taint(helm: Helm) -> None:
+    """With manager.hotNodes.enabled, manager and hook may patch Nodes, and Headroom's pods tolerate the taint."""
+    chart = render(helm, "manager.hotNodes.enabled=true", "agent.tolerations=null")
+    for name in ("headroom-manager", "headroom-uninstall"):
+        granted = {(resource, verb) for _, resource, verb, _ in rules(chart.one("ClusterRole", name))}
+        assert granted >= {("nodes", "get"), ("nodes", "patch")}
+    for kind, name in (("Deployment", "manager"), ("Deployment", "scheduler"), ("DaemonSet", "agent")):
+        pod = chart.one(kind, f"headroom-{name}")["spec"]["template"]["spec"]
+        assert pod["tolerations"] == [{"key": TAINT_HOT, "operator": "Exists"}], name
+    agent = render(helm, "manager.hotNodes.enabled=true").one("DaemonSet", "headroom-agent")
+    assert agent["spec"]["template"]["spec"]["tolerations"] == [{"operator": "Exists"}]
 
 
 def test_bindings_have_their_accounts(chart: Rendered) -> None:

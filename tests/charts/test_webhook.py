@@ -14,12 +14,13 @@ KINDS = ("ValidatingWebhookConfiguration", "Service", "Certificate", "Issuer")
 HOOKS = ("validatingwebhookconfigurations", "mutatingwebhookconfigurations")
 SETTINGS = WebhookSettings()
 PODS_CONFIGURATION = "headroom-mid-namespaces"
+PROFILES_CONFIGURATION = "headroom-colocation-profiles"
 CERT_MANAGER = "manager.webhook.certificates=cert-manager"
 
 
 def hook(chart: Rendered) -> dict[str, Any]:
-    (result,) = chart.one("ValidatingWebhookConfiguration", SETTINGS.configuration_name)["webhooks"]
-    return dict(result)
+    config, _ = chart.one("ValidatingWebhookConfiguration", SETTINGS.configuration_name)["webhooks"]
+    return dict(config)
 
 
 def flags(chart: Rendered) -> dict[str, str]:
@@ -56,22 +57,40 @@ def test_call_arrives(helm: Helm) -> None:
     assert spec["selector"].items() <= pod.items()
     ports = {port["name"]: port["containerPort"] for port in chart.container("headroom-manager/manager")["ports"]}
     listener = {"--webhook-listen": f":{ports['webhook']}", "--webhook-certificates": "self"}
-    assert flags(chart) == {**listener, "--webhook-pods-configuration": PODS_CONFIGURATION}
-    assert flags(render(helm, "midNamespaces.admission=policy")) == listener
+    profiles = {"--webhook-profiles-configuration": PROFILES_CONFIGURATION}
+    assert flags(chart) == {**listener, **profiles, "--webhook-pods-configuration": PODS_CONFIGURATION}
+    assert flags(render(helm, "midNamespaces.admission=policy")) == {**listener, **profiles}
+    assert flags(render(helm, "midNamespaces.admission=policy", "colocationProfiles.enabled=false")) == listener
+
+
+def test_profiles_are_reviewed(helm: Helm) -> None:
+    """Edits of profiles are reviewed; their webhooks for pods are the manager's, so the chart has none to reset."""
+    chart = render(helm)
+    _, review = chart.one("ValidatingWebhookConfiguration", SETTINGS.configuration_name)["webhooks"]
+    (rule,) = review["rules"]
+    assert (rule["apiGroups"], rule["resources"]) == (["config.koordinator.sh"], ["clustercolocationprofiles"])
+    assert (review["failurePolicy"], review["timeoutSeconds"]) == ("Ignore", 5)
+    assert "webhooks" not in chart.one("MutatingWebhookConfiguration", PROFILES_CONFIGURATION)
 
 
 def test_rights_are_by_name(helm: Helm) -> None:
     """The manager may write its own Secret and webhook configurations; with cert-manager it may read the Secret."""
     secret, configuration = SETTINGS.secret_name, SETTINGS.configuration_name
     group = "admissionregistration.k8s.io"
+    profiles = {
+        (group, "mutatingwebhookconfigurations", "list", ""),
+        *((group, "mutatingwebhookconfigurations", verb, PROFILES_CONFIGURATION) for verb in ("get", "patch")),
+    }
     assert may(render(helm)) == {
         *(("", "secrets", verb, secret) for verb in ("get", "create", "patch", "delete")),
         *((group, "validatingwebhookconfigurations", verb, configuration) for verb in ("get", "patch")),
         *((group, "mutatingwebhookconfigurations", verb, PODS_CONFIGURATION) for verb in ("get", "patch")),
+        *profiles,
     }
-    by_policy = {resource for _, resource, *_ in may(render(helm, "midNamespaces.admission=policy"))}
+    without = ("midNamespaces.admission=policy", "colocationProfiles.enabled=false")
+    by_policy = {resource for _, resource, *_ in may(render(helm, *without))}
     assert by_policy == {"secrets", "validatingwebhookconfigurations"}
-    assert may(render(helm, CERT_MANAGER)) == {("", "secrets", "get", secret)}
+    assert may(render(helm, CERT_MANAGER)) == {("", "secrets", "get", secret), *profiles}
 
 
 def test_cert_manager_makes_the_secret(helm: Helm) -> None:

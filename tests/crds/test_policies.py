@@ -51,6 +51,16 @@ def test_strategy_defaults() -> None:
         "midShrinkPolicy": "floor",
         "midIncreaseHoldSeconds": 120,
         "midEviction": {"mode": "dry-run", "afterSeconds": 300, "maxPerNodePerMinute": 1, "maxPerMinute": 10},
+        "hotNodes": {
+            "mode": "off",
+            "measure": "usage",
+            "cpuThresholdPercent": 65,
+            "memoryThresholdPercent": 95,
+            "marginPercent": 10,
+            "afterSeconds": 300,
+            "maxNodesPercent": 20,
+            "maxPerMinute": 10,
+        },
     }
 
 
@@ -58,17 +68,19 @@ def test_defaults_are_allowed() -> None:
     assert problems(to_json(predict_policy.DEFAULTS), predict_policy.RANGES) == []
     assert problems(to_json(colocation.DEFAULTS), colocation.ALLOWED) == []
     assert problems(to_json(colocation.DEFAULTS)["midEviction"], colocation.ALLOWED_MID_EVICTION) == []
+    assert problems(to_json(colocation.DEFAULTS)["hotNodes"], colocation.ALLOWED_HOT_NODES) == []
 
 
 def test_rules_name_real_fields() -> None:
     assert predict_policy.RANGES.keys() <= json_fields(PredictPolicy).keys()
     assert colocation.ALLOWED.keys() <= json_fields(colocation.ColocationStrategy).keys()
     assert colocation.ALLOWED_MID_EVICTION.keys() == json_fields(colocation.MidEviction).keys()
+    assert colocation.ALLOWED_HOT_NODES.keys() == json_fields(colocation.HotNodes).keys()
 
 
 def test_every_number_has_a_range() -> None:
     """No number or choice of the strategy goes unchecked."""
-    free = {"enable", "metricAggregatePolicy", "extensions", "midEviction", "nodePredictPolicy"}
+    free = {"enable", "metricAggregatePolicy", "extensions", "midEviction", "hotNodes", "nodePredictPolicy"}
     assert colocation.ALLOWED.keys() | free == json_fields(colocation.ColocationStrategy).keys()
 
 

@@ -56,7 +56,10 @@ def test_values_are_exact(text: str | float | Fraction, exact: Fraction) -> None
 GARBAGE = "| 1|1 |1ki|1K|1mi|1g|1e|1e+|1e1.5|1_0|0x1|--1|1,5|inf|nan|k|.|-|٣|1Gib|1\n"
 
 
-@pytest.mark.parametrize("text", [*GARBAGE.split("|"), "1" * 600, float("nan"), float("inf"), True])
+TOO_LARGE = ("1e2147483648", "0e-2147483648", f"1e{'9' * 400}", "1" * 600, float("nan"), float("inf"))
+
+
+@pytest.mark.parametrize("text", [*GARBAGE.split("|"), *TOO_LARGE, True])
 def test_garbage_is_refused(text: str | float) -> None:
     with pytest.raises(QuantityError, match="is not a quantity: write a number such as") as caught:
         parse_quantity(text)
@@ -112,10 +115,11 @@ def test_texts_come_back(amount: int) -> None:
     assert milli_value(format_milli_cores(amount)) == amount
 
 
-@given(st.sampled_from(["1e{}", "-1e{}", "1e-{}"]), st.integers(0, 10**12))
+@given(st.sampled_from(["1e{}", "-1e{}", "1e-{}"]), st.integers(0, 2**31 - 1))
 def test_huge_exponents_are_quick(pattern: str, exponent: int) -> None:
-    """An exponent of any size is an answer at once, never a computation that does not end."""
-    assert isinstance(parse_quantity(pattern.format(exponent)), Fraction)
+    """An exponent that Kubernetes holds is an answer of few digits at once, never a computation that does not end."""
+    amount = parse_quantity(pattern.format(exponent))
+    assert max(abs(amount.numerator), amount.denominator) <= 10**512
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,13 @@ from tests.support.config_fields import ENTRY, Field, every_field
 
 PAGE: Final = ROOT / "docs" / "configuration.md"
 _PREDICT: Final = "nodePredictPolicy"
+_GROUPS: Final = {
+    _PREDICT: "predicting",
+    "midEviction": "evicting",
+    "hotNodes": "tainting",
+    "metric": "measuring",
+}
+"""The start of a field's path -> its table; every other field is about publishing."""
 _PLACE: Final = re.compile(r"(?P<begin><!-- fields: (?P<group>\w+) -->\n).*?(?P<end><!-- end -->\n)", re.DOTALL)
 _HEAD: Final = "| field | default | allowed | meaning |\n|---|---|---|---|\n"
 _OF_RESOURCES: Final = (f"{_PREDICT}.cpu", f"{_PREDICT}.memory")
@@ -38,10 +45,7 @@ def _group(field: Field) -> str:
         return ""
     if field.path.startswith(f"{ENTRY}."):
         return "entries"
-    for start, group in ((_PREDICT, "predicting"), ("midEviction", "evicting"), ("metric", "measuring")):
-        if field.path.startswith(start):
-            return group
-    return "publishing"
+    return next((group for start, group in _GROUPS.items() if field.path.startswith(start)), "publishing")
 
 
 def _is_whole(field: Field) -> bool:

@@ -28,7 +28,8 @@ def _is_run(page: str) -> bool:
         return False
 
 
-ON_CONTROL_PLANE: Final = ("docs/scheduler-examples.md",)  # pages that are followed on an empty cluster of their own
+ON_CONTROL_PLANE: Final = {"docs/scheduler-examples.md": 0, "docs/hot-nodes.md": 3}
+"""Pages that are followed on a cluster of their own, with so many kwok nodes."""
 ON_NODE: Final = tuple(page for page in runnable() if page not in {*ELSEWHERE, *ON_CONTROL_PLANE, QUICK_START})
 """Pages that are followed on a cluster with a real node and Headroom, in this order."""
 ON_MACHINE: Final = tuple(page for page in runnable() if ELSEWHERE.get(page, "").endswith("test_pages_on_machine.py"))

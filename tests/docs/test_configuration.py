@@ -16,6 +16,7 @@ def test_every_field_has_its_place() -> None:
     rest = {field.path for field in every_field()} - listed
     assert {path for path in rest if not path.startswith(("nodePredictPolicy.cpu", "nodePredictPolicy.memory"))} == {
         "metricAggregatePolicy",
+        "hotNodes",
         "midEviction",
         "nodeConfigs",
         "nodePredictPolicy",

@@ -13,6 +13,7 @@ import yaml
 
 from tests.docs.pages import ROOT
 from tests.docs.runs import FOLDERS, ON_CONTROL_PLANE, ON_NODE, QUICK_START
+from tests.e2e.loads import IMAGE
 from tests.pages import PageError, Reader
 from tools.demo.stage import stage
 from tools.demo.steps import load_aware, nodes, prod_pods
@@ -62,7 +63,8 @@ def beginning(
         nodes(story)
         (folder / "values.yaml").write_text(_values(story), encoding="utf-8")
         programs = f"{Path(sys.executable).parent}{os.pathsep}{story.cluster.environment['PATH']}"
-        environment = {"PATH": programs, "NODE": story.node, "IMAGE": PAUSE, "MID_CPU": MID_CPU, "COLUMNS": "150"}
+        images = {"IMAGE": PAUSE, "SHELL_IMAGE": IMAGE}
+        environment = {"PATH": programs, "NODE": story.node, **images, "MID_CPU": MID_CPU, "COLUMNS": "150"}
         reader = Reader(folder, {**story.cluster.environment, **environment})
         beginning = Beginning(reader, "")
         try:
@@ -94,10 +96,10 @@ def test_page_is_true(beginning: Beginning, page: str) -> None:
 @pytest.mark.cluster
 @pytest.mark.parametrize("page", ON_CONTROL_PLANE)
 def test_page_on_control_plane_is_true(page: str, tmp_path: Path) -> None:
-    """A page's commands in an empty cluster print the page's output, to the last digit."""
+    """A page's commands in a cluster without Headroom print the page's output, to the last digit."""
     for name in FOLDERS:
         (tmp_path / name).symlink_to(ROOT / name)
-    with Cluster(kwok_nodes=0) as cluster:
+    with Cluster(kwok_nodes=ON_CONTROL_PLANE[page]) as cluster:
         programs = f"{Path(sys.executable).parent}{os.pathsep}{cluster.environment['PATH']}"
         reader = Reader(tmp_path, {**cluster.environment, "PATH": programs, "COLUMNS": "150"})
         assert reader.follow(ROOT / page) >= 1

@@ -11,6 +11,7 @@ NOTHING_TO_SHOW: Final[Mapping[str, str]] = {
     "headroom_agent_last_checkpoint_timestamp_seconds": "the first checkpoint is saved after the story",
     "headroom_manager_mid_degraded": "whether a node publishes nothing depends on the end of the story",
     "headroom_manager_mid_evictions_": "no pod is evicted",
+    "headroom_manager_hot_node": "hotNodes is off",
     "headroom_manager_shadow_": "no node is in shadow mode",
     "headroom_manager_webhook_reviews_total": "the manager runs as a process, which API servers do not ask",
     "headroom_scheduler_plugin_errors_total": "no plugin fails",

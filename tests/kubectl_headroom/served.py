@@ -11,6 +11,7 @@ _COLLECTIONS: Final = frozenset(
     {
         *("nodes", "pods", "nodemetrics", "elasticquotas", "priorityclasses", "configmaps", "poddisruptionbudgets"),
         *("resourceclaims", "resourceclaimtemplates", "namespaces", "daemonsets", "deployments"),
+        *("clustercolocationprofiles", "mutatingwebhookconfigurations"),
     }
 )
 _REASONS: Final = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 500: "InternalError"}

@@ -27,6 +27,8 @@ LINES = (
     "simulate pod f.yaml",
     "quota",
     "quota verify",
+    "profile list",
+    "profile explain --pod a",
     "doctor",
 )
 
@@ -291,9 +293,9 @@ def test_each_command_has_its_options() -> None:
     for command in words("") - {"help"}:
         listed = words(command, "--")
         assert "--help" in listed
-        assert ("--kubeconfig" in listed) == (command not in {"backtest", "config", "version"})
+        assert ("--kubeconfig" in listed) == (command not in {"backtest", "config", "profile", "version"})
         login = {"--server", "-s", "--token", "--cluster", "--user", "--insecure-skip-tls-verify", "-v"}
-        assert login <= words(command, "-") or command in {"backtest", "config", "version"}
+        assert login <= words(command, "-") or command in {"backtest", "config", "profile", "version"}
         assert ("--no-headers" in listed) == (command in {"top", "quota", "shadow"})
     assert words("config", "") == {"check", "diff"}
     assert "--config-name" in words("config", "diff", "--conf")
@@ -312,7 +314,23 @@ def test_each_command_has_its_options() -> None:
         (("explain", "node", ""), set()),
         (("version", ""), set()),
         (("help", "config", ""), {"check", "diff"}),
-        ((), {"top", "explain", "config", "quota", "simulate", "doctor", "backtest", "shadow", "version", "help"}),
+        (("profile", ""), {"explain", "list"}),
+        (
+            (),
+            {
+                "top",
+                "explain",
+                "config",
+                "quota",
+                "simulate",
+                "doctor",
+                "backtest",
+                "profile",
+                "shadow",
+                "version",
+                "help",
+            },
+        ),
     ],
 )
 def test_choices(typed: tuple[str, ...], expected: set[str]) -> None:

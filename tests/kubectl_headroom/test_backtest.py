@@ -288,7 +288,7 @@ def test_trace_that_is_too_short_to_be_warm(folder: Path, capsys: pytest.Capture
     words: list[str | Path] = ["--trace", folder, "--last", "24h", "--horizon", "1h,2h", "--warm-up", "3h"]
     out = run(capsys, *words, "--policy", "default", "--policy", "sum-max:cold=2h")
     assert (
-        "- Everything counts at its limit with default: the trace is too short for a cold period of 24h. "
+        "- Every series is cold with default: the trace is too short for a cold period of 24h. "
         "A shorter one is written cold=2h." in out
     )
     assert "Everything counts" not in run(capsys, *words, "--policy", "sum-max:cold=2h")

@@ -21,6 +21,8 @@ LINES = (
     "simulate pod a",
     "quota",
     "quota verify",
+    "profile list",
+    "profile explain --pod a",
     "doctor",
 )
 READERS = tuple(line for line in LINES if line != "doctor")
@@ -87,6 +89,7 @@ def test_absent_object_is_a_failure(line: str, output: str, tmp_path: Path, caps
         ("top pods -A", "No resources found"),
         ("shadow", "No resources found"),
         ("quota", "No resources found"),
+        ("profile list", "No resources found"),
         ("quota -n shop", "No resources found in shop namespace."),
     ],
 )

@@ -24,7 +24,7 @@ from tests.kubectl_headroom.recording import NOW, explained, golden, named
 SHAPE = [
     *["kind", "version", "node", "published", "calculated", "desired", "requested", "deficit", "degraded", "excluded"],
     *["notes", "next", "terms", "termsOtherwise", "inputs", "reportAgeSeconds", "predictionAgeSeconds", "prediction"],
-    *["eviction", "conditions", "shadow", "manager", "mode", "strategy", "strategySources", "config", "whatIf"],
+    *["eviction", "hot", "conditions", "shadow", "manager", "mode", "strategy", "strategySources", "config", "whatIf"],
 ]
 
 
@@ -50,6 +50,22 @@ def test_disabled_node_shows_offer() -> None:
     shown = text(explanation)
     assert "If colocation were enabled: CPU" in shown
     assert "colocation is disabled for this node" in shown
+
+
+def test_hot_node_shows_its_load() -> None:
+    """Under hotNodes explain prints the load beside the thresholds, and the state of the taint; otherwise nothing."""
+    assert as_json(explained("web-1"))["hot"] is None
+    explanation = explained("web-1", config='{"hotNodes": {"mode": "dryRun", "cpuThresholdPercent": 30}}')
+    section = text(explanation).partition("Hot node: ")[2].partition("\n\n")[0].splitlines()
+    assert section[0] == "hot, without the taint; condition NodeHot has the reason"
+    assert [line.split() for line in section[1:]] == [
+        ["RESOURCE", "USAGE", "HOT", "ABOVE", "COOL", "UP", "TO"],
+        ["cpu", "40", "%", "30", "%", "20", "%"],
+        ["memory", "33", "%", "95", "%", "85", "%"],
+    ]
+    hot = as_json(explanation)["hot"]
+    assert (hot["mode"], hot["taint"], hot["problem"]) == ("dryRun", None, None)
+    assert hot["resources"][0] == {"resource": "cpu", "percent": 40, "hotAbove": 30, "coolUpTo": 20}
 
 
 def test_expired_report_shows_its_numbers() -> None:

@@ -238,10 +238,11 @@ def refuses_privileges(cluster: Cluster, namespace: str) -> bool:
     return False
 
 
-def rendered(cluster: Cluster, namespace: str, template: str) -> list[dict[str, Any]]:
+def rendered(cluster: Cluster, namespace: str, template: str, *settings: str) -> list[dict[str, Any]]:
     """The objects of one of the chart's templates, as `helm install` into a namespace would make them."""
     chart, shown = ROOT / "charts/headroom", f"templates/{template}"
-    text = cluster.helm("template", "headroom", chart, "-n", namespace, "--show-only", shown, "--set", CHART_VALUES)
+    sets = [flag for setting in (CHART_VALUES, *settings) for flag in ("--set", setting)]
+    text = cluster.helm("template", "headroom", chart, "-n", namespace, "--show-only", shown, *sets)
     objects: list[dict[str, Any]] = [entry for entry in yaml.safe_load_all(text) if entry]
     for item in objects:
         if not item["kind"].startswith(("Cluster", "Validating", "Mutating")):

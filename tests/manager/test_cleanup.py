@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from crds.names import ANNOTATION_CONFIG_STATE
+from crds.names import ANNOTATION_CONFIG_STATE, TAINT_HOT
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from manager import cleanup, node_metric
 from manager.cleanup import Cleanup, Options, Refused
@@ -92,6 +92,28 @@ def over() -> Installed:
     installed = Installed()
     del installed.api.objects["/api/v1/pods/m"]
     return installed
+
+
+async def test_taints_of_hot_nodes_go(over: Installed) -> None:
+    """The taint of hot nodes goes from every Node, and other taints stay."""
+    gpu = {"key": "gpu", "effect": "NoSchedule"}
+    for name in ("idle", "plain"):
+        stored = over.api.objects[paths.node(name)]
+        over.api.put(
+            paths.node(name), {**stored, "spec": {"taints": [{"key": TAINT_HOT, "effect": "NoSchedule"}, gpu]}}
+        )
+    assert await over.run() == []
+    assert [over.api.objects[paths.node(name)]["spec"]["taints"] for name in ("idle", "plain")] == [[gpu], [gpu]]
+
+
+async def test_taint_that_may_not_be_removed_is_named(over: Installed) -> None:
+    """Without the right to patch Nodes the cleanup goes on, and names the taint."""
+    stored = over.api.objects[paths.node("idle")]
+    over.api.put(paths.node("idle"), {**stored, "spec": {"taints": [{"key": TAINT_HOT, "effect": "NoSchedule"}]}})
+    over.api.fails["PATCH /api/v1/nodes/idle"] = ApiError(403, "Forbidden", "cannot patch")
+    left = await over.run()
+    assert f"taint {TAINT_HOT} of Node idle: cannot patch (Forbidden, HTTP 403)" in left
+    assert node_metric.path("idle") not in over.api.objects
 
 
 async def test_nothing_is_left(over: Installed) -> None:

@@ -36,6 +36,12 @@ def test_absent_text_means_defaults(text: str | None) -> None:
         (" ", "not valid JSON: Expecting value: line 1 column 2 (char 1)"),
         ('{"enable": true} trailing', "not valid JSON: Extra data: line 1 column 18 (char 17)"),
         ('{"enable": true,}', "not valid JSON:"),
+        (
+            '{"hotNodes": {"mode": "dryrun"}}',
+            'hotNodes.mode: must be one of "off", "dryRun", "prefer", "noSchedule", got "dryrun": did you mean',
+        ),
+        ('{"hotNodes": {"maxNodesPercent": 0}}', "hotNodes.maxNodesPercent: must be 1 to 100, got 0"),
+        ('{"hotNodes": {"cpuThresholdPercnt": 65}}', "hotNodes.cpuThresholdPercnt: unknown field: did you mean"),
         ('{"resourceDiffThreshold": NaN}', 'resourceDiffThreshold: "NaN" is no number in JSON'),
         ('{"nodeConfigs": [{"resourceDiffThreshold": -Infinity}]}', "nodeConfigs[0].resourceDiffThreshold: "),
         ('{"degradeTimeMinutes": 1e999}', 'degradeTimeMinutes: "1e999" is too large a number'),

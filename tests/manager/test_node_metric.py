@@ -53,6 +53,20 @@ def test_spec_has_collect_policy_and_complete_predict_policy_of_the_strategy() -
     assert "parameters" not in policy  # those of the default model are not those of max
 
 
+def test_workload_history_leaves_specs_shared() -> None:
+    """Specs of many nodes are stored once, though each node has a workload history of its own."""
+    specs = []
+    for history in ({"a": {"cpu": "1"}}, {"b": {"cpu": "2"}}):
+        made = _made()
+        made["spec"]["workloadHistory"] = history
+        managed = ManagedFields.from_object(_applied(made))
+        assert managed.matches(made)
+        assert not managed.matches(_made())
+        assert managed.spec["workloadHistory"] == history
+        specs.append(managed.spec)
+    assert specs[0]["predictPolicy"] is specs[1]["predictPolicy"]
+
+
 def test_disabled_node_is_measured_by_default() -> None:
     assert _made(enable=False, metricReportIntervalSeconds=30)["spec"]["metricCollectPolicy"] == DEFAULT_POLICY
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from crds.colocation import ALLOWED
 from crds.models import MODELS
 from crds.predict_policy import RANGES
 from crds.ranges import Range
+from crds.workload_history import WorkloadUsage, workload_id
 from headroom import kube
 from manager import node_metric
 from manager.config.in_force import at_start
@@ -160,23 +162,32 @@ def test_conditions_beside_the_agents(stage: Stage) -> None:
     _expect_rest(stage, "beside")
 
 
-@pytest.fixture
-def koordinators_definition(stage: Stage, tmp_path: Path) -> Iterator[None]:
-    """A definition that knows nothing of ours, as long as the test takes."""
+@contextmanager
+def _definition_without(stage: Stage, path: Path, spec: Sequence[str], status: Sequence[str]) -> Iterator[None]:
+    """Our definition without some fields, as long as the block takes."""
     ours = ROOT / "crds/node_metric.yaml"
     definition = yaml.safe_load(ours.read_text())
     properties = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
-    del properties["spec"]["properties"]["predictPolicy"]
-    for field in ("conditions", "prediction", "shadow"):
-        del properties["status"]["properties"][field]
+    for part, fields in (("spec", spec), ("status", status)):
+        for field in fields:
+            del properties[part]["properties"][field]
     del definition["spec"]["versions"][0]["additionalPrinterColumns"]
-    path = tmp_path / "definition.yaml"
     path.write_text(yaml.safe_dump(definition))
     stage.cluster.define(path)
-    eventually(lambda: not _keeps(stage, "predictPolicy"), "their definition is in force")
-    yield
-    stage.cluster.define(ours)
-    eventually(lambda: _keeps(stage, "predictPolicy"), "our definition is in force")
+    eventually(lambda: not _keeps(stage, spec[0]), "their definition is in force")
+    try:
+        yield
+    finally:
+        stage.cluster.define(ours)
+        eventually(lambda: _keeps(stage, spec[0]), "our definition is in force")
+
+
+@pytest.fixture
+def koordinators_definition(stage: Stage, tmp_path: Path) -> Iterator[None]:
+    """A definition that knows nothing of ours."""
+    lacking = ("conditions", "prediction", "shadow", "workloads")
+    with _definition_without(stage, tmp_path / "koordinators.yaml", ("predictPolicy", "workloadHistory"), lacking):
+        yield
 
 
 def _keeps(stage: Stage, field: str) -> bool:
@@ -205,6 +216,49 @@ def test_koordinators_definition(stage: Stage, manager: Manager) -> None:
         request for request in stage.requests() if request.name == "theirs" and request.resource == "nodemetrics/status"
     ]
     assert len(tried) <= 2
+
+
+def _report_workload(stage: Stage, node: str, usage: WorkloadUsage) -> tuple[bool, str]:
+    """Report twice, as an agent: whether the workload is stored, and the message of Collecting."""
+
+    async def report() -> None:
+        reports = Reports(workloads=(str(usage),))
+        async with kube.ApiServer(kube.connect(str(stage.cluster.kubeconfig)), "headroom-agent") as api:
+            publisher = Publisher(api, node, cast("ReportBuilder", reports), NO_JITTER, Metrics(node))
+            for _ in range(2):
+                await publisher.report()
+                assert publisher.report_status.problem == ""
+
+    asyncio.run(report())
+    status = stage.found(f"{METRICS}/{node}")["status"]
+    conditions = {condition["type"]: condition for condition in status["conditions"]}
+    return "workloads" in status, conditions["Collecting"].get("message", "")
+
+
+def _histories(stage: Stage, node: str) -> Json:
+    result: Json = stage.found(f"{METRICS}/{node}")["spec"].get("workloadHistory", {})
+    return result
+
+
+def test_workload_history_needs_its_fields(stage: Stage, manager: Manager, tmp_path: Path) -> None:
+    """Cold pods' nodes get the history of other nodes; without the fields it is off, and a condition states that."""
+    usage = WorkloadUsage(workload_id("shop/Deployment/cart"), 992, 1024, 48, 1, 0)
+    history = {usage.id: {"cpu": "992m", "memory": "1Gi"}}
+    for name in ("known-a", "known-b", "cold"):
+        stage.add_node(name)
+    for name in ("known-a", "known-b"):
+        assert _report_workload(stage, name, usage) == (True, "")
+    _report_workload(stage, "cold", replace(usage, cpu_milli=0, memory_mib=0, hours=0, cold=1))
+    eventually(lambda: _histories(stage, "cold") == history, "the history is handed out")
+    with _definition_without(stage, tmp_path / "older.yaml", ("workloadHistory",), ("workloads",)):
+        is_stored, message = _report_workload(stage, "known-a", usage)
+        assert not is_stored
+        assert "drops status.workloads: install Headroom's" in message
+        assert "the workload history is off" in message
+        assert _histories(stage, "cold") == {}
+    _report_workload(stage, "known-a", usage)
+    eventually(lambda: _histories(stage, "cold") == history, "the history is handed out again")
+    assert "Traceback" not in manager.log_text()
 
 
 TRIES = 600

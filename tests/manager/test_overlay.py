@@ -241,3 +241,25 @@ def test_annotation_that_does_not_fit_layers_below_is_ignored_whole(config: str,
     effective = effective_strategy(_parsed(config), {}, {ANNOTATION: annotation})
     assert message in str(effective.findings[0])
     assert effective.strategy == effective_strategy(_parsed(config)).strategy
+
+
+@pytest.mark.parametrize(
+    ("part", "limit", "cluster", "lower"),
+    [
+        ("midEviction", "maxPerMinute", 10, 3),
+        ("hotNodes", "maxPerMinute", 10, 3),
+        ("hotNodes", "maxNodesPercent", 20, 5),
+    ],
+)
+def test_limits_of_the_cluster_are_only_lowered(part: str, limit: str, cluster: int, lower: int) -> None:
+    """An entry or an annotation may lower a limit of the whole cluster for its nodes, and never raises it."""
+
+    def effective(number: int, *, annotated: bool) -> tuple[int, int]:
+        layer = {part: {limit: number}}
+        config = ColocationConfig() if annotated else _config(nodeConfigs=[{"nodeSelector": {}, **layer}])
+        view = effective_strategy(config, {}, {ANNOTATION: json.dumps(layer)} if annotated else {})
+        return to_json(view.strategy)[part][limit], len(view.findings)
+
+    assert effective(lower, annotated=False) == effective(lower, annotated=True) == (lower, 0)
+    assert effective(99, annotated=False) == (cluster, 0)
+    assert effective(99, annotated=True) == (cluster, 1)

@@ -1,8 +1,11 @@
 """Reports of workloads in, histories for cold pods out."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crds.predict_policy import DEFAULTS
 from crds.quantity import parse_quantity
@@ -50,12 +53,14 @@ def test_highest_usage_of_all_nodes_is_handed_out() -> None:
         ((36, 36), {}, True),
         ((36, 35), {}, False),  # three pod-days are needed
         ((168,), {}, False),  # on two nodes
-        ((168, 0), {}, False),
+        ((168, 2), {}, False),  # for three hours on each
+        ((168, 3), {}, True),
         ((24, 24, 24), {"workload_history_nodes": 3}, True),
-        ((2,) * 36, {}, True),
-        ((168, 35), {}, False),  # a node counts for at most half
+        ((23,) * 10, {}, False),  # a day of one pod is needed
+        ((24, *(3,) * 16), {}, True),
         ((36, 36), {"workload_history_nodes": 3}, False),
-        ((12, 12), {"workload_history_pod_days": 1}, True),
+        ((24, 3), {"workload_history_pod_days": 1}, True),
+        ((23, 23), {"workload_history_pod_days": 1}, False),
         ((36, 36), {"use_workload_history": False}, False),
     ],
 )
@@ -78,16 +83,15 @@ def test_no_agent_makes_others_publish_more(text: str) -> None:
 
 
 @pytest.mark.parametrize("nodes", [2, 4])
-def test_agent_adds_its_share_of_evidence(nodes: int) -> None:
-    """However long it claims to have observed a workload, other nodes need the rest, and their usage counts."""
+def test_no_agent_makes_a_workload_known_alone(nodes: int) -> None:
+    """However long it claims to have observed a workload, other nodes must have observed it, and their usage counts."""
     assert needed(histories(evil=line(1, 1, 999), new=WANTS), workload_history_nodes=nodes) == {}
-    share = 72 // nodes
-    for hours in (share - 1, share):
+    for hours in (2, 3):
         reports = histories(evil=line(1, 1, 999), new=WANTS)
         for place in range(1, nodes):
             reports.put(f"n{place}", [line(cpu=992, hours=hours)], CAPACITY)
         result = needed(reports, workload_history_nodes=nodes)
-        assert result == ({CART: {"cpu": "992m", "memory": "1Gi"}} if hours == share else {})
+        assert result == ({CART: {"cpu": "992m", "memory": "1Gi"}} if hours > 2 else {})
 
 
 @pytest.mark.parametrize(
@@ -108,6 +112,18 @@ def test_report_without_workloads_is_empty(lines: object) -> None:
     assert (needed(reports), reports.dropped) == ({}, 0)
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.integers(1, 3), st.integers(0, 2)), max_size=20)
+)
+def test_maximum_follows_every_report(changes: list[tuple[str, int, int, int]]) -> None:
+    """Whatever came before, the history is that of the present reports alone."""
+    reports, present = histories(a=line(1, 1, 999), b=line(1, 1, 999), new=WANTS), {"a": line(1, 1), "b": line(1, 1)}
+    for name, cpu, memory, hours in changes:
+        present[name] = line(cpu, memory, 72 * hours)
+        reports.put(name, [present[name]], CAPACITY)
+        assert needed(reports) == needed(histories(**present, new=WANTS))
+
+
 def test_small_rise_changes_no_spec() -> None:
     """Amounts are rounded up by at most a sixteenth, so that few rises change a NodeMetric."""
     reports = histories(a=line(cpu=1000), b=line(cpu=999), new=WANTS)
@@ -116,15 +132,50 @@ def test_small_rise_changes_no_spec() -> None:
     assert needed(reports) == before == {CART: {"cpu": "1024m", "memory": "1Gi"}}
 
 
+def metric_with(text: str, name: str) -> dict[str, Any]:
+    """The NodeMetric of a node with one workload in its report."""
+    metric = report(name=name)
+    metric["metadata"]["uid"] = name
+    metric["status"]["workloads"] = [text]
+    return metric
+
+
+def test_report_counts_once_its_node_is_known() -> None:
+    """A NodeMetric may arrive before its Node; its usage is checked, and counts, when the capacity is known."""
+    cluster = ClusterState()
+    for name, text in {"a": line(cpu=992), "b": line(cpu=992), "n1": WANTS, "late": line(cpu=5000)}.items():
+        if name != "late":
+            cluster.put_node(node(name=name))
+        cluster.put_node_metric(metric_with(text, name), NOW)
+
+    def cpu() -> str:
+        return cluster.workloads.needed("n1", DEFAULTS)[CART]["cpu"]
+
+    assert cpu() == "992m"
+    cluster.put_node(node(name="late", cpu="4"))
+    assert (cpu(), cluster.workloads.dropped) == ("992m", 1)
+    cluster.put_node(node(name="late", cpu="8"))
+    assert cpu() == "5120m"
+    cluster.drop_node("late", cluster.nodes["late"]["metadata"]["uid"])
+    assert cpu() == "992m"
+
+
+@pytest.mark.parametrize("capacity", [{}, {"cpu": "16"}, {"cpu": "16", "memory": "much"}])
+def test_report_without_capacity_does_not_count(capacity: dict[str, str]) -> None:
+    """Usage and evidence of a node are ignored while its capacity is unknown."""
+    reports = histories(a=line(), new=WANTS)
+    reports.put("b", [line()], capacity)
+    assert needed(reports) == {}
+    reports.put_capacity("b", CAPACITY)
+    assert needed(reports) == {CART: {"cpu": "1024m", "memory": "1Gi"}}
+
+
 def test_spec_has_history_of_cold_pods() -> None:
     """NodeMetrics as listed after a start have all reports; a deleted one takes its report along."""
     cluster = ClusterState()
     for name, text in {"a": line(), "b": line(), "n1": WANTS}.items():
         cluster.put_node(node(name=name))
-        metric = report(name=name)
-        metric["metadata"]["uid"] = name
-        metric["status"]["workloads"] = [text]
-        cluster.put_node_metric(metric, NOW)
+        cluster.put_node_metric(metric_with(text, name), NOW)
     spec = manifest("n1", "uid-1", strategy(), workloads=cluster.workloads)["spec"]
     assert spec["workloadHistory"] == {CART: {"cpu": "1024m", "memory": "1Gi"}}
     assert "workloadHistory" not in manifest("a", "uid-a", strategy(), workloads=cluster.workloads)["spec"]

@@ -29,6 +29,10 @@ def _degraded(node: str, reason: str) -> str:
     return f'headroom_manager_mid_degraded{{node="{node}",reason="{reason}"}}'
 
 
+def _hot(node: str, reason: str) -> str:
+    return f'headroom_manager_hot_node{{node="{node}",reason="{reason}"}}'
+
+
 def _of_node(metric: str, more: str = "") -> str:
     return f'{metric}{{node="n1"{more}}}'
 
@@ -164,6 +168,12 @@ MANAGER: Final[Mapping[str, Case]] = {
         {_of_node("headroom_manager_mid_pods_without_limits"): "3x240"},
         {_of_node("headroom_manager_mid_pods_without_limits"): "3x220 0x20"},
         "3 running Mid pods have no native limits",
+    ),
+    "HeadroomHotNodesWithoutTaint": Case(
+        {_hot("n1", "ShareReached"): "1x240", _hot("n2", "ShareReached"): "1x240", _hot("n3", "Tainted"): "1x240"},
+        {_hot("n1", "ShareReached"): "1x220 _x20", _hot("n2", "Tainted"): "1x240"},
+        "2 hot nodes have no taint for half an hour (ShareReached)",
+        {"reason": "ShareReached"},
     ),
     "HeadroomEvictionsRefused": Case(
         {'headroom_manager_mid_evictions_total{result="refused-by-budget"}': "0+1x240"},

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from crds import names
 from scheduler_plugins.plugins.low_risk_over_commitment import NAME, LowRiskOverCommitment
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -224,6 +225,22 @@ def test_best_effort_pods_count_as_nothing() -> None:
     world = Overcommitted(watcher_address=WATCHED).put(BEST_EFFORT).read(n=percents((90, 10), (20, 5)))
     assert world.score(pod("new")) == 0
     assert world.score() == 100
+
+
+def mid(name: str, native_request: str, native_limit: str) -> Json:
+    amounts = {names.MID_CPU: "6000", names.MID_MEMORY: str(6 * 2**30)}
+    return pod(name, {"cpu": native_request, **amounts}, {"cpu": native_limit, **amounts})
+
+
+@pytest.mark.parametrize("parity", [False, True])
+def test_native_limits_of_mid_pods_do_not_count(parity: bool) -> None:  # noqa: FBT001
+    """The native limits of Mid pods add no risk to a node, and a Mid pod is scored by the risk of its node."""
+    world = Overcommitted(parity=parity, watcher_address=WATCHED, risk_limit_weight=1.0)
+    world.put(guaranteed("a", "2", "2Gi"), mid("b", "0", "6"), mid("c", "500m", "6")).read(n=percents((10, 1), (10, 1)))
+    assert world.explain()["cpu"]["limitMilli"] == 3500
+    assert world.explain(mid("new", "0", "6"))["cpu"]["limitMilli"] == 2500
+    assert world.score() == world.score(mid("new", "0", "6")) == 100
+    assert world.put(burstable("d", ("1", "3"))).score(mid("new", "0", "6")) == 25  # 1.5 of 2 cores are missing
 
 
 def test_best_effort_pods_may_fill_the_node() -> None:

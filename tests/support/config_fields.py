@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from crds import colocation, predict_policy
 from crds.codec import json_fields
-from crds.colocation import ColocationConfig, ColocationStrategy, MetricAggregatePolicy, MidEviction
+from crds.colocation import ColocationConfig, ColocationStrategy, HotNodes, MetricAggregatePolicy, MidEviction
 from crds.predict_policy import PredictPolicy, ResourceOverride
 from crds.ranges import Allowed, Choice, Range
 from headroom.runtime.options import docstrings
@@ -19,12 +19,14 @@ ENTRY: Final = "nodeConfigs[]"  # path of an entry for some nodes
 _DEFAULTS: Final[Mapping[type, Any]] = {
     ColocationConfig: colocation.DEFAULTS,
     ColocationStrategy: colocation.DEFAULTS,
+    HotNodes: colocation.DEFAULTS.hot_nodes,
     MidEviction: colocation.DEFAULTS.mid_eviction,
     MetricAggregatePolicy: colocation.DEFAULTS.metric_aggregate_policy,
     PredictPolicy: predict_policy.DEFAULTS,
 }
 _ALLOWED: Final[Mapping[type, Mapping[str, Allowed]]] = {
     ColocationConfig: colocation.ALLOWED,
+    HotNodes: colocation.ALLOWED_HOT_NODES,
     MidEviction: colocation.ALLOWED_MID_EVICTION,
     PredictPolicy: predict_policy.RANGES,
     ResourceOverride: predict_policy.RANGES,

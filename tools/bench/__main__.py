@@ -40,9 +40,14 @@ PARTS: Final[dict[str, Part]] = {
     "store": Part("agent", "the store: appends, windows, size", 0.3, "store:measure"),
     "week": Part("agent", "a simulated week", 3.0, "week:measure"),
     "manager-memory": Part("manager", "the cache of 5,000 nodes", 0.4, "manager_memory:measure"),
+    "manager-workloads": Part(
+        "manager", "reports with and without workloads, 1,000 nodes", 8.0, "manager:workloads", cluster=True
+    ),
+    "webhook": Part("manager", "50 new pods a second through the webhook", 1.5, "webhook:part", cluster=True),
     "manager-cluster": Part("manager", "500 to 5,000 nodes on a real API server", 15.0, "manager:part", cluster=True),
     "scheduler-compute": Part("scheduler", "filters and scores of 5,000 nodes", 1.5, "extender:compute"),
     "extender": Part("scheduler", "answers over HTTP", 0.5, "extender:http"),
+    "placement": Part("scheduler", "hot node-hours by scheduler, a simulated week", 8.0, "placement:measure"),
     "large-pods": Part("scheduler", "memory of each service under pods of a mebibyte", 6.0, "large_pods:measure"),
     "scheduler-cluster": Part(
         "scheduler", "pods per second through a real kube-scheduler", 8.0, "scheduler:part", cluster=True

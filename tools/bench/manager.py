@@ -7,7 +7,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ GARBAGE: Final = {"GOGC": "400", "GOMEMLIMIT": "8GiB"}
 """How far etcd and the API server let their memory grow before they collect garbage: by default that takes 40 % of the
 API server's CPU time here, and two cores have none to spare with 5,000 nodes."""
 PATIENCE_SECONDS, STOP_SECONDS = 300.0, 60.0
+WITH_WORKLOADS: Final = " with workloads"  # the end of names of phases and figures
 
 Figures = dict[str, float | None]
 
@@ -73,6 +74,7 @@ class Plan:
     settle_seconds: float = 0.0
     """The time limit, after that, for every Node to show the last report, increases included. [s]"""
     minute_seconds: float = 60.0  # how long a minute is [s]
+    workloads: bool = False  # whether the nodes then report as long again with workloads
 
 
 QUICK: Final = Plan(nodes=(10,), pods=1, minute_seconds=4.0)  # shows that everything runs
@@ -93,6 +95,26 @@ def part(*, quick: bool = False) -> Iterator[Row]:
         yield Row(what, measured, budget if budget == NONE else f"{budget} {unit}".strip(), reference, values[-1])
 
 
+def workloads(*, quick: bool = False) -> Iterator[Row]:
+    """Measure the same manager with and without workloads in the reports, and histories for the cold pods in specs.
+
+    Two CPUs do not suffice for an API server with more nodes. `manager-memory` measures 5,000 without one.
+
+    Raises:
+        DevClusterError: As `part`.
+    """
+    plan = replace(QUICK, workloads=True) if quick else Plan((1000,), 2.0, workloads=True)
+    (count,) = plan.nodes
+    figures = measure(count, plan)
+    without, beside = (figures[f"report_cpu{kind}"] or 0.0 for kind in ("", WITH_WORKLOADS))
+    ratio, nodes = beside / max(without, 1e-9), f"{count:,} nodes of {made.REPORTED_PODS} pods"
+    times = f"{ratio:.2f} ({short(beside)} ms, {short(without)} ms without)"
+    yield Row(f"manager, CPU of a report with workloads, {nodes}", times, "<= 1.10 x without", NONE, ratio)
+    before, rss = figures["rss"], figures[f"rss{WITH_WORKLOADS}"]
+    yield Row(f"manager, RSS with workloads, {nodes}", f"{short(rss)} MiB, {short(before)} without")
+    yield Row("NodeMetrics with a workload history", f"{short(figures['histories'])} of {count:,}")
+
+
 def measure(count: int, plan: Plan, afterwards: Callable[[Cluster, Process], Figures] | None = None) -> Figures:
     """Start a manager, let every node report, stop the manager, and start it again, on a cluster of its own.
 
@@ -109,7 +131,7 @@ def measure(count: int, plan: Plan, afterwards: Callable[[Cluster, Process], Fig
     with Cluster(say=lambda _: None) as cluster:
         _prepare(cluster, count, plan.pods)
         figures: Figures = {}
-        manager = _Manager(cluster)
+        manager = RunningManager(cluster)
         for key, wanted in (("start_first", 1), ("start_all", count)):
             manager.wait(partial(_has_node_metrics, cluster, wanted))
             figures[key] = time.monotonic() - manager.started
@@ -121,7 +143,7 @@ def measure(count: int, plan: Plan, afterwards: Callable[[Cluster, Process], Fig
         began = time.monotonic()
         manager.process.stop(STOP_SECONDS)
         figures["stop"] = time.monotonic() - began
-        second = _Manager(cluster)  # the Lease was given back, so it leads soon; only who leads calculates
+        second = RunningManager(cluster)  # the Lease was given back, so it leads soon; only who leads calculates
         second.wait(lambda: len(second.metric("headroom_manager_mid_calculated")) >= 2 * count)  # CPU and memory
         figures["restart"] = time.monotonic() - second.started
         figures["restart_writes"] = sum(second.metric("headroom_manager_writes_total"))
@@ -148,17 +170,18 @@ def _prepare(cluster: Cluster, count: int, pods: int) -> None:
 
 
 @dataclass(slots=True)
-class _Manager:
+class RunningManager:
     """A running manager, as in the chart: one replica that takes part in the election."""
 
     cluster: Cluster
+    flags: Sequence[str] = ()
     port: int = field(default_factory=free_port)
     started: float = field(default_factory=time.monotonic)
     process: Process = field(init=False)
 
     def __post_init__(self) -> None:
         flags = [f"--kubeconfig={self.cluster.kubeconfig}", f"--namespace={NAMESPACE}"]
-        flags += [f"--listen=127.0.0.1:{self.port}", "--leader-elect"]
+        flags += [f"--listen=127.0.0.1:{self.port}", "--leader-elect", *self.flags]
         self.process = self.cluster.supervisor.start("manager", [sys.executable, "-m", "manager", *flags], cwd=ROOT)
 
     def page(self, query: str = "") -> str:
@@ -190,11 +213,12 @@ def _has_node_metrics(cluster: Cluster, wanted: int) -> bool:
     return len(result["items"]) + int(result["metadata"].get("remainingItemCount") or 0) >= wanted
 
 
-def _loaded(cluster: Cluster, manager: _Manager, count: int, plan: Plan) -> Figures:
+def _loaded(cluster: Cluster, manager: RunningManager, count: int, plan: Plan) -> Figures:
     """Let the nodes report: the first minute, then as long as planned."""
     settings = {"nodes": count, "minutes": plan.minutes, "minute-seconds": plan.minute_seconds}
     settings["settle-seconds"] = plan.settle_seconds
     flags = [f"--kubeconfig={cluster.kubeconfig}", *(f"--{key}={value}" for key, value in settings.items())]
+    flags += ["--workloads"] if plan.workloads else []
     load = cluster.supervisor.start("load", [sys.executable, "-m", "tools.bench.manager_load", *flags], cwd=ROOT)
     plane, figures = cluster.control_plane, Figures()
     processes = {"manager": manager.process, "load": load}
@@ -206,17 +230,22 @@ def _loaded(cluster: Cluster, manager: _Manager, count: int, plan: Plan) -> Figu
         spent, took, before = now.since(before), now.at - before.at, now
         if line["phase"] == "steady":
             figures["manager_cpu_first"] = spent["manager"] / took * 100
-        elif line["phase"] == "end":
+        if line["phase"].startswith("end"):
+            kind = line["phase"].removeprefix("end")
+            figures[f"report_cpu{kind}"] = spent["manager"] / took / max(line["rates"]["reports"], 1e-9) * 1000
+            figures[f"rss{kind}"], _ = memory_mib(manager.process.pid)
+        if line["phase"] == "end":
             figures |= {f"{name}_cpu": seconds / took * 100 for name, seconds in spent.items()}
-            rates = {key: float(line["rates"][key]) for key in ("reports", "heartbeats", "writes")}
-            figures |= rates
-            figures["report_cpu"] = spent["manager"] / took / max(rates["reports"], 1e-9) * 1000
+            figures |= {key: float(line["rates"][key]) for key in ("reports", "heartbeats", "writes")}
             figures["missed"] = line["missed"]
             for kind, times in line["times"].items():
                 half, most = np.percentile(np.asarray(times), (50, 99))
                 figures |= {f"{kind}_p50": float(half), f"{kind}_p99": float(most)}
         elif line["phase"] == "settled":
             figures["behind"] = line["behind"]
+    if plan.workloads:
+        specs = [item.get("spec") or {} for item in cluster.api.get(COLLECTION)["items"]]
+        figures["histories"] = sum("workloadHistory" in spec for spec in specs)
     return figures
 
 

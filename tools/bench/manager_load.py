@@ -61,6 +61,7 @@ class Load:
         """Kind (first, decrease) -> time from the answer to the report until the Node shows it; and answers. [s]"""
         self._counts = {"reports": 0, "heartbeats": 0, "writes": 0, "missed": 0}
         self._changed, self._tasks = asyncio.Event(), set[asyncio.Task[None]]()
+        self._with_workloads = False  # whether reports have them
 
     async def run(self) -> None:
         """Report once, then once a minute for some minutes, evenly spread; print the results."""
@@ -71,12 +72,13 @@ class Load:
         heartbeats = asyncio.create_task(self._spread(HEARTBEATS * minute, self._heartbeat))
         await self._spread(max(minute, options.nodes / AGENTS_PER_SECOND), self._report, rounds=1)
         running = [heartbeats, asyncio.create_task(self._spread(minute, self._report))]
-        before, began = dict(self._counts), time.monotonic()
-        _print(phase="steady")
-        await asyncio.sleep(options.minutes * minute)
-        took = time.monotonic() - began
-        rates = {what: (count - before[what]) / took for what, count in self._counts.items()}
+        rates = await self._rates("steady")
         _print(phase="end", times=self._times, missed=self._counts["missed"], rates=rates)
+        if options.workloads:
+            self._with_workloads = True
+            await asyncio.sleep(minute)
+            rates = await self._rates("steady with workloads")
+            _print(phase="end with workloads", rates=rates)
         for task in running:
             task.cancel()
         with contextlib.suppress(TimeoutError):
@@ -86,6 +88,14 @@ class Load:
         _print(phase="settled", behind=self._behind())
         watching.cancel()
         await asyncio.gather(watching, *running, *self._tasks, return_exceptions=True)
+
+    async def _rates(self, phase: str) -> dict[str, float]:
+        """Let the nodes report for some minutes, and return how often each thing happened. [1/s]"""
+        before, began = dict(self._counts), time.monotonic()
+        _print(phase=phase)
+        await asyncio.sleep(self._options.minutes * self._options.minute_seconds)
+        took = time.monotonic() - began
+        return {what: (count - before[what]) / took for what, count in self._counts.items()}
 
     def _behind(self) -> int:
         """Return how many Nodes do not show the last report."""
@@ -121,6 +131,8 @@ class Load:
         node.expected = "first" if node.published is None else "decrease" if urgent else ""
         node.answered = node.seen = None
         body, began = made.report(node.level, time.time()), time.monotonic()
+        if self._with_workloads:
+            body["status"]["workloads"] = made.workloads(number, time.time())
         if await self._patch(paths.status(made.metric_path(number)), body, "reports"):
             self._times["answer"].append(time.monotonic() - began)
             node.answered = time.monotonic()
@@ -178,4 +190,5 @@ if __name__ == "__main__":
     parser.add_argument("--minutes", type=float, required=True, help="after the first one")
     parser.add_argument("--minute-seconds", type=float, default=60.0, help="how long a minute is")
     parser.add_argument("--settle-seconds", type=float, default=0.0, help="for every Node to show its last number")
+    parser.add_argument("--workloads", action="store_true", help="report for as long again with workloads")
     asyncio.run(_main(parser.parse_args()))

@@ -7,11 +7,14 @@ from typing import Any, Final
 import numpy as np
 
 from crds.node_metric import GROUP, VERSION
+from crds.workload_history import MOST_HOURS, WorkloadUsage, workload_id
 
 CORES, GIB = 32, 128
 REPORTED_PODS = 30  # Pods in each report: 150,000 pods on 5,000 nodes
 IMAGES = 30  # of these a kubelet lists up to 50 on its Node: most of a Node's size
 LEVELS = 5
+DAEMON_SETS, DEPLOYMENTS = 10, 33_000  # workloads of all nodes: with 5,000 nodes a Deployment has three pods
+COLD_PODS, COLD_SECONDS = 2, 21_600  # of a node; others after this time
 STEP: Final = 1.2  # one level more is a fifth more: above the threshold of an increase, and urgent as a decrease
 LOWEST_MILLI, LOWEST_MIB = 4000, 8192
 METRICS: Final = f"/apis/{GROUP}/{VERSION}/nodemetrics"
@@ -154,6 +157,28 @@ def report(level: int, now: float, pods: int = REPORTED_PODS) -> Json:
             "prediction": {"time": moment(now), "classes": classes, "pods": {"warm": pods, "cold": 0}},
         }
     }
+
+
+def workloads(number: int, now: float) -> list[str]:
+    """Return the workloads of a node's report: each pod is of another one, and two of them are cold.
+
+    The observed time of half of the workloads rises each hour.
+    """
+    names = [f"kube-system/DaemonSet/agent-{index}" for index in range(DAEMON_SETS)]
+    names += [
+        f"shop/Deployment/service-{(number * 7919 + index * 104_729) % DEPLOYMENTS}"
+        for index in range(REPORTED_PODS - DAEMON_SETS)
+    ]
+    first = int(now / COLD_SECONDS + number / 7) % REPORTED_PODS
+    cold = {(first + 15 * place) % REPORTED_PODS for place in range(COLD_PODS)}
+    result = []
+    for index, workload in enumerate(names):
+        hours = int(now / 3600 + number * 0.13 + index * 11) % (2 * MOST_HOURS)
+        cpu, memory = 300 + (number * 37 + index * 101) % 700, 1024 + (number * 13 + index) % 500
+        most = COLD_SECONDS // 3600 if index in cold else MOST_HOURS
+        usage = WorkloadUsage(workload_id(workload), cpu, memory, min(hours, most), 1, int(index in cold))
+        result.append(str(usage))
+    return result
 
 
 def usage_report(number: int, now: float) -> Json:

@@ -151,7 +151,6 @@ def prepare(options: argparse.Namespace) -> None:
     if refusal:
         say(f"images and the real node are left out: {refusal}")
     with_node = options.node and not refusal
-    started = time.monotonic()
     families = REAL_NODE if with_node else CONTROL_PLANE
     progress = Progress(_estimates(families, with_node=with_node), say)
     paths: dict[str, Path] = {}
@@ -163,7 +162,7 @@ def prepare(options: argparse.Namespace) -> None:
         binaries = Binaries(paths)
         with progress.part(IMAGES):
             seeds.prepare(images.build_all(binaries, progress), binaries, progress)
-    say(f"the dev cluster's parts are ready ({time.monotonic() - started:.0f} s)")
+    progress("the dev cluster's parts are ready")
 
 
 def _estimates(families: Sequence[str], *, with_node: bool) -> dict[str, float]:

@@ -109,7 +109,13 @@ class ControlPlane:
         return self.pki.kubeconfig(name, self.pki.client(name, user, groups), url)
 
     def add_scheduler(
-        self, name: str, configuration: Mapping[str, object], *, elect: bool = False, host: str = ""
+        self,
+        name: str,
+        configuration: Mapping[str, object],
+        *,
+        elect: bool = False,
+        host: str = "",
+        flags: Sequence[str] = (),
     ) -> Component:
         """Start one more kube-scheduler beside the default one.
 
@@ -118,10 +124,11 @@ class ControlPlane:
             configuration: a KubeSchedulerConfiguration; its client connection is set here.
             elect: whether its leader election holds as it says; else there is none.
             host: the host name under which it holds a Lease; empty: this machine's.
+            flags: further flags.
         """
         rename = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', host] if host else []
         component = self.component(
-            name, lambda _: [*rename, *self._scheduler_command(name, configuration, elect=elect)]
+            name, lambda _: [*rename, *self._scheduler_command(name, configuration, elect=elect), *flags]
         )
         component.launch()
         return component

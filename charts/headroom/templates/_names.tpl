@@ -101,7 +101,15 @@ priorityClassName: {{ $values.priorityClassName | quote }}
 {{- with $values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $values.tolerations }}
+{{- $tolerations := $values.tolerations | default list }}
+{{- if (index . 0).Values.manager.hotNodes.enabled }}
+{{- $all := false }}
+{{- range $tolerations }}
+{{- $all = or $all (not (or .key .effect)) }}
+{{- end }}
+{{- $tolerations = ternary $tolerations (append $tolerations (dict "key" "headroom.dev/hot" "operator" "Exists")) $all }}
+{{- end }}
+{{- with $tolerations }}
 tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with include "headroom.imagePullSecrets" (index . 0) }}

@@ -10,8 +10,12 @@ from kubectl_headroom.doctor.finding import Finding, Severity, about, error, inf
 from kubectl_headroom.doctor.permissions import CRDS, DEFINITIONS
 
 _APPLY: Final = "kubectl apply --server-side --force-conflicts -f charts/headroom/crds"
-_FILES: Final = dict(zip(CRDS, ("node_metric.yaml", "elastic_quota.yaml"), strict=True))
-_CONSEQUENCES: Final = dict(zip(CRDS, ("nothing can be reported", "there are no quotas"), strict=True))
+_FILES: Final = dict(
+    zip(CRDS, ("node_metric.yaml", "elastic_quota.yaml", "cluster_colocation_profile.yaml"), strict=True)
+)
+_CONSEQUENCES: Final = dict(
+    zip(CRDS, ("nothing can be reported", "there are no quotas", "there are no profiles"), strict=True)
+)
 
 Json = Mapping[str, Any]
 
@@ -23,7 +27,8 @@ def check(cluster: Cluster) -> Iterator[Finding]:
         if result is None and cluster.preflight:
             yield ok(f"CRD {name} is not there yet: the chart brings it.")
         elif result is None:
-            yield error(f"CRD {name} is not there, so {_CONSEQUENCES[name]}.", _APPLY)
+            severity = Severity.WARNING if name == CRDS[2] else Severity.ERROR
+            yield Finding(severity, f"CRD {name} is not there, so {_CONSEQUENCES[name]}.", _APPLY)
         elif faults := list(_faults(name, result, shipped(name))):
             yield from faults
         elif cluster.preflight:
@@ -63,7 +68,7 @@ def _faults(name: str, found: Json, own: Json) -> Iterator[Finding]:
         if "status" not in (version.get("subresources") or {}):
             yield error(f"CRD {name} has no status subresource, which the reports are written to.", _APPLY)
         yield from about(
-            Severity.WARNING,
+            Severity.INFO if name == CRDS[2] else Severity.WARNING,  # profiles work with Koordinator's definition
             sorted(missing(_schema(wanted), _schema(version))),
             f"CRD {name} is not the one of this version, perhaps another product's or an older one: the API server "
             "drops {names}.",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from crds.names import LABEL_TIER
 from kubectl_headroom.doctor.cluster import Cluster
 from kubectl_headroom.doctor.finding import Finding, count, named, ok, warning
-from kubectl_headroom.doctor.objects import MidPod, labels, name
+from kubectl_headroom.doctor.objects import MidPod, UnbandedPod, labels, name
 from kubectl_headroom.doctor.permissions import ALL_NAMESPACES, ALL_PODS, NODE_METRICS
 from manager.api import PodLimits
 
@@ -46,9 +46,8 @@ def check(cluster: Cluster) -> Iterator[Finding]:
 def namespaces(cluster: Cluster) -> Iterator[Finding]:
     """Report pods of Mid namespaces that are not Mid: older than the label, created without a manager, or unchanged."""
     mid_namespaces = {name(item) for item in cluster.list(ALL_NAMESPACES) if labels(item).get(LABEL_TIER) == "mid"}
-    keys = sorted(
-        key for key in cluster.list(ALL_PODS) if isinstance(key, str) and key.partition("/")[0] in mid_namespaces
-    )
+    pods = (pod for pod in cluster.list(ALL_PODS) if isinstance(pod, UnbandedPod))
+    keys = sorted(pod.key for pod in pods if pod.namespace in mid_namespaces)
     if keys:
         message = f"{count(len(keys), 'pod')} in a namespace with {LABEL_TIER}=mid, but not Mid: {named(keys)}."
         yield warning(message, _CREATE_AGAIN, keys)

@@ -49,7 +49,7 @@ class EvictionSettings:
 
 @dataclass(slots=True)
 class SlidingMinute:
-    """The evictions of the last minute: one that slides, so that no two halves of it add up to more."""
+    """The actions of the last minute: one that slides, so that no two halves of it add up to more."""
 
     _taken: list[float] = field(default_factory=list)
 

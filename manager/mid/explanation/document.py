@@ -13,6 +13,8 @@
     eviction            null without a deficit, else {"mode", "afterSeconds", "proven", "short": amounts, "pods":
                         [{"pod", "priority", "cpuMilli", "memoryBytes"}] in the order in which they would go, "spared":
                         [{"pod", "why"}], "stillShort": amounts}
+    hot                 null where `hotNodes` is off, else {"mode", "taint": its effect or null, "problem": why the
+                        report does not count or null, "resources": [{"resource", "percent", "hotAbove", "coolUpTo"}]}
     terms               {"name", "resource", "value", "formula", "inputs", "decidedBy", "note"}, in order
     termsOtherwise      null, or where other facts decide {"if", "terms"}: the terms without them, for example
                         "colocation were enabled", "the report still counted"
@@ -35,6 +37,7 @@ from typing import Any, Final
 
 from crds.codec import to_json
 from manager.calculators.base import Result
+from manager.hot_nodes.load import effects_on
 from manager.inputs import Amounts, Measured
 from manager.mid.eviction.selection import beyond_requests
 from manager.mid.explanation import formula
@@ -63,6 +66,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "notes": findings(explanation),
         "next": [_step(step) for step in explanation.steps],
         "eviction": _eviction(explanation.eviction),
+        "hot": _hot(explanation),
         "terms": _terms(explanation.result),
         "termsOtherwise": {"if": explanation.unless, "terms": _terms(explanation.would_be)}
         if explanation.would_be
@@ -149,6 +153,23 @@ def _eviction(eviction: Eviction | None) -> dict[str, Any] | None:
         "spared": [{"pod": pod.key, "why": why} for pod, why in eviction.selection.spared],
         "stillShort": _amounts(eviction.selection.short),
     }
+
+
+def _hot(explanation: Explanation) -> dict[str, Any] | None:
+    load = explanation.hot
+    if load is None:
+        return None
+    resources = [
+        {
+            "resource": resource.value,
+            "percent": load.percents.get(resource),
+            "hotAbove": load.settings.thresholds[resource],
+            "coolUpTo": load.settings.lower(resource),
+        }
+        for resource in load.settings.checked
+    ]
+    taint = effects_on(explanation.seen.node) or None
+    return {"mode": load.settings.mode, "taint": taint, "problem": load.unusable or None, "resources": resources}
 
 
 def _terms(result: Result) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from manager.calculators.base import Result
 from manager.calculators.mid import calculate
 from manager.config.in_force import InForce, at_start
 from manager.config.merge import EffectiveStrategy, effective_strategy
+from manager.hot_nodes.load import OFF, HotSettings, Load, effects_on
 from manager.inputs import Measured, NodeInputs, ObservedAt, PodInputs, Resource, from_objects
 from manager.mid.explanation import eviction as explain_eviction
 from manager.mid.explanation import managed_fields
@@ -78,6 +79,7 @@ class Explanation:
     status: Json  # status of the NodeMetric; empty where there is none or it cannot be read
     mid_pods: tuple[PodInputs, ...]  # the pods that requested Mid resources here
     eviction: Eviction | None  # what eviction makes of a deficit; None where there is none
+    hot: Load | None  # the load beside the thresholds of `hotNodes`; None where that is off and the node has no taint
     what_if: WhatIf | None = None  # the changes tried; None: the current state
     before: "Explanation | None" = None  # how it is, when something is tried
 
@@ -158,8 +160,15 @@ def _explain(seen: ObservedNode, config: ConfigState, what_if: WhatIf | None) ->
         status=status,
         mid_pods=tuple(pod for pod in here if pod.holds_mid),
         eviction=explain_eviction.of(facts, result, view.strategy, here),
+        hot=_hot(seen.node, facts, view, excluded=bool(excluded)),
         what_if=what_if,
     )
+
+
+def _hot(node: Json, facts: NodeInputs, view: EffectiveStrategy, *, excluded: bool) -> Load | None:
+    settings = HotSettings.of(view.strategy)
+    off = excluded or settings.mode == OFF
+    return None if off and not effects_on(node) else Load.of(facts, settings)
 
 
 def _of_this_node(seen: ObservedNode) -> Json | None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from crds.codec import to_json
 from manager.calculators.base import Result, Term
 from manager.config.merge import DEFAULT
+from manager.hot_nodes.load import Load
 from manager.inputs import Resource
 from manager.mid.explanation import amounts, formula
 from manager.mid.explanation.explanation import Explanation
@@ -79,6 +80,20 @@ def condition_rows(explanation: Explanation) -> list[tuple[str, str, str, str, s
         since = amounts.age(age(str(condition.get("lastTransitionTime")), explanation.seen.now))
         rows.append((kind, status, reason, since, message))
     return rows
+
+
+def hot_rows(load: Load) -> list[tuple[str, str, str, str]]:
+    """Resource, usage, and the thresholds above which the node is hot and up to which it is cool."""
+    settings, percents = load.settings, load.percents
+    return [
+        (
+            resource.value,
+            f"{percents[resource]} %" if resource in percents else amounts.NOTHING,
+            f"{settings.thresholds[resource]} %",
+            f"{settings.lower(resource)} %",
+        )
+        for resource in settings.checked
+    ]
 
 
 def strategy_rows(explanation: Explanation) -> list[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""Three conditions on the NodeMetric: MidPublished, MidDeficit and MidPodsLimited.
+"""The conditions on the NodeMetric: MidPublished, MidDeficit, MidPodsLimited and, under `hotNodes`, NodeHot.
 
 They are applied under the manager's field manager, so the agent's conditions are never touched; and only when a status,
 a reason or a named pod changes, so their numbers are those of that moment.
@@ -16,6 +16,8 @@ from manager.calculators.base import Result
 from manager.cluster import CachedCondition, pod_keys
 from manager.context import Context, Run
 from manager.handlers.node_metric import apply
+from manager.hot_nodes.decision import NodeHeat, Reason
+from manager.hot_nodes.text import sentence
 from manager.inputs import Amounts, Resource
 from manager.mid.eviction import text
 from manager.mid.pod_limits import PodLimits
@@ -108,6 +110,14 @@ def pods_limited(limits: PodLimits) -> ConditionState:
     return ConditionState(name, True, "Limited", message)
 
 
+def hot(heat: NodeHeat) -> tuple[ConditionState, ...]:
+    """Return whether the node is hot; nothing where `hotNodes` is off."""
+    reason = heat.decision.reason
+    if reason is Reason.OFF:
+        return ()
+    return (ConditionState(names.CONDITION_NODE_HOT, reason.hot, reason.value, sentence(reason, heat.load)),)
+
+
 def _listed(texts: Sequence[str]) -> str:
     rest = len(texts) - _MOST_NAMES
     return ", ".join(texts[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
@@ -140,7 +150,7 @@ def as_json(states: Sequence[ConditionState], last: Mapping[str, CachedCondition
 
 @dataclass(frozen=True, slots=True)
 class NodeMetricConditions:
-    """Writes `MidPublished`, `MidDeficit` and `MidPodsLimited`."""
+    """Writes the conditions of the manager."""
 
     async def execute(self, run: Run, reconciled: ReconcileResult) -> float | None:
         """Apply all conditions if one has changed."""
@@ -153,8 +163,10 @@ class NodeMetricConditions:
             published(reconciled.result, shadow=shadow, held=held),
             deficit(reconciled.result),
             pods_limited(reconciled.pod_limits),
+            *hot(state.state_of(NodeHeat)),
         )
-        changed = {state.type for state in states if not state.is_in(known.conditions)}
+        changed = {wanted.type for wanted in states if not wanted.is_in(known.conditions)}
+        changed |= known.conditions.keys() - {wanted.type for wanted in states}
         if not changed or context.state_of(UnknownFields).below(_FIELD, context.steady()):
             return None
         limiter = state.state_of(ReportRateLimiter)

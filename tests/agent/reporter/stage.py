@@ -43,6 +43,7 @@ def moved(cpu: int) -> NodePrediction:
 class FakeReports:
     prediction: NodePrediction = PREDICTION
     problems: list[str] = field(default_factory=list)
+    workloads: tuple[str, ...] = ()
     previous: tuple[Condition, ...] = ()
     generation: int | None = None
     broken: bool = False
@@ -63,6 +64,8 @@ class FakeReports:
             raise RuntimeError("the database is damaged")
         status = FakeReports.fast(self, now, spec, self.prediction, previous, problems).status
         measured = {"updateTime": f"{now:.0f}"} if self.measured else {}
+        if self.workloads:
+            status["workloads"] = list(self.workloads)
         return Report({"podsMetric": [], "nodeMetric": {}, **status, **measured}, self.prediction)
 
     def fast(
@@ -77,6 +80,7 @@ class FakeReports:
         self.problems, self.previous, self.generation = list(problems), tuple(previous), spec.generation
         cpu = {"resource": {"resources": {"cpu": str(self.prediction.reclaimable["cpu"])}}}
         condition = {"type": "Collecting", "status": "True", "reason": self.prediction.readiness.reason}
+        condition |= {"message": " ".join(problems)} if problems else {}
         policy = {"policy": {"parameters": {"n": 3}}}
         return Report({"prediction": policy, "prodReclaimableMetric": cpu, "conditions": [condition]}, prediction)
 

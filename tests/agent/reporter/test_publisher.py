@@ -204,6 +204,16 @@ async def test_dropped_fields_are_reported(stage: Stage, caplog: pytest.LogCaptu
     assert stage.reasons() == ["ReportFieldsDropped", "ReportFieldsKept"]
 
 
+@pytest.mark.parametrize("are_dropped", [False, True])
+async def test_dropped_workloads_are_reported(stage: Stage, are_dropped: bool) -> None:  # noqa: FBT001
+    """A definition that drops the workloads turns the workload history off, which the condition states."""
+    stage.api.unknown_fields = {"status.workloads"} if are_dropped else {"status.podsMetric"}
+    stage.reports.workloads = ("id 1 1 1 1 0",)
+    for _ in range(2):
+        await stage.publisher.report()
+    assert ["workload history is off" in problem for problem in stage.reports.problems] == [True] * are_dropped
+
+
 @pytest.mark.parametrize("field", ["updateTime", "prediction"])
 @pytest.mark.parametrize("failing", [False, True])
 async def test_second_reporter_is_reported(

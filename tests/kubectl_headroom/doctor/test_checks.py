@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from crds.names import LABEL_TIER
+from crds.names import LABEL_TIER, TAINT_HOT
 from headroom import kube
 from kubectl_headroom.doctor import permissions as may
 from tests.kubectl_headroom.doctor.world import (
@@ -35,9 +35,21 @@ from tests.kubectl_headroom.doctor.world import (
     workload,
 )
 from tests.kubectl_headroom.recording import golden
+from tests.manager.profiles.made import made
 from tests.support.objects import Json, at, mid_pod, pod, resources
 
 _CRD: Final = may.CRDS[0]
+_PROFILE_WEBHOOKS: Final = {
+    "metadata": {"name": may.PROFILES_WEBHOOK},
+    "webhooks": [{"name": "mid.profiles.headroom.dev"}],
+}
+
+
+def _with_condition(profile: Json, message: str) -> Json:
+    condition = {"type": "InForce", "status": "False", "message": message, "observedGeneration": 1}
+    return {**profile, "status": {"conditions": [condition]}}
+
+
 _TEMPLATE: Final = "spec template spec"
 _STATUS: Final = "spec versions 0 schema openAPIV3Schema properties status properties"
 _UNREADY: Final = [{"type": "Ready", "status": "False"}]
@@ -135,6 +147,15 @@ def _theirs(name: str, *arguments: str) -> Change:
     return add(permission, workload(name, *arguments, namespace="theirs"))
 
 
+def _hot(reason: str) -> Change:
+    condition = {"type": "NodeHot", "status": "True", "reason": reason}
+    return put(may.NODE_METRICS, "node-1", "status conditions", [condition])
+
+
+def _hot_taint() -> Change:
+    return put(may.NODES, "node-1", "spec", {"taints": [{"key": TAINT_HOT, "effect": "NoSchedule"}]})
+
+
 _NO_MANAGER: Final = gone(may.DEPLOYMENTS, "headroom-manager")
 _NO_AGENT: Final = gone(may.DAEMON_SETS, "headroom-agent")
 _NO_SCHEDULER: Final = gone(may.DEPLOYMENTS, "headroom-scheduler")
@@ -168,6 +189,9 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
     "pod security privileged": [_level("privileged")],
     "pod security unknown": [_level("strict")],
     "namespace is being deleted": [_namespace("deletionTimestamp", "now")],
+    "hot node may not be tainted": [_hot("Forbidden")],
+    "hot node has the taint": [_hot("Tainted"), _hot_taint()],
+    "taint of a hot node is left": [_hot_taint()],
     "class is missing": [gone(may.PRIORITY_CLASSES, "koord-free")],
     "class of another band": [_class("koord-mid", "value", 9100)],
     "class is the default": [_class("koord-prod", "globalDefault", True)],
@@ -275,6 +299,29 @@ CASES: Final[Mapping[str, Sequence[Change]]] = {
         add(may.ALL_PODS, pod("ended", {"cpu": "500m"}, phase="Succeeded")),
         add(may.ALL_PODS, mid_pod("fine")),
     ],
+    "profiles": [
+        add(may.ALL_NAMESPACES, {"metadata": {"name": "shop", "labels": {"team": "a"}}}),
+        add(may.PROFILES, made("wrong", qosClass="X")),
+        add(
+            may.PROFILES,
+            _with_condition(made("refused", priorityClassName="koord-mid"), "No pod is changed: a reason."),
+        ),
+        add(may.PROFILES, made("unwritten", priorityClassName="koord-mid", selector={"matchLabels": {"a": "b"}})),
+        add(
+            may.PROFILES,
+            made("mid", priorityClassName="koord-mid", namespaceSelector={"matchLabels": {"team": "a"}}),
+        ),
+        add(may.MUTATING, _PROFILE_WEBHOOKS),
+        add(may.ALL_PODS, pod("older", {"cpu": "500m"}, priority=0)),
+        add(may.ALL_PODS, mid_pod("fine")),
+    ],
+    "profiles in force": [
+        add(may.PROFILES, made("mid", priorityClassName="koord-mid", selector={"matchLabels": {"a": "b"}})),
+        add(may.MUTATING, _PROFILE_WEBHOOKS),
+        add(may.ALL_PODS, pod("web", {"cpu": "500m"}, priority=0)),
+    ],
+    "profiles that Headroom does not read": [add(may.PROFILES, made("mid", priorityClassName="koord-mid"))],
+    "profiles are not defined": [attributes(undefined={"clustercolocationprofiles"})],
     "scheduler of the same Lease": [_theirs("other", "--leader-elect-resource-name=headroom-scheduler")],
     "scheduler of the stock name": [_scheduler(_STOCK)],
     "scheduler config is no YAML": [_scheduler("{")],

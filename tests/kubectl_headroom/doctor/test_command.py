@@ -1,6 +1,7 @@
 """The command as a whole: exit codes, forms of output, few permissions, and clusters without Headroom."""
 
 import json
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -73,6 +74,17 @@ async def test_unknown_kind() -> None:
     """Where NodeMetrics are not defined, checks of reports say so."""
     (result,) = await findings("clocks", attributes(undefined={"nodemetrics"}))
     assert result.message == "Not checked: this cluster does not know nodemetrics."
+
+
+@pytest.mark.parametrize("made", [World, healthy])
+async def test_server_without_workloads(made: Callable[[], World]) -> None:
+    """An API server without DaemonSets and Deployments is checked for the rest, and the checks of these are named."""
+    undefined = {"daemonsets", "deployments"}
+    result = await results(attributes(undefined=undefined), world=made())
+    assert {name for name, _ in result} == _NAMES
+    lines = [f"Not checked: this cluster does not know {kind}." for kind in undefined]
+    unchecked = {(entry.severity, entry.message) for _, entry in result if entry.message in lines}
+    assert unchecked == {(INFO, line) for line in lines}
 
 
 async def test_failing_server() -> None:

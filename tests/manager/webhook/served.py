@@ -19,6 +19,7 @@ from kopf._core.reactor.inventory import ResourceMemories
 
 from manager.handlers import admission
 from manager.metrics import ManagerMetrics
+from manager.profiles.state import Profiles
 from manager.settings import Settings
 from manager.webhook.certificate import Pair, ServingCertificate, issue
 from manager.webhook.listener import Listener
@@ -113,7 +114,8 @@ class Served:
         self.pair = pair
         metrics = self.metrics.of(WebhookMetrics)
         self.serving = ServingCertificate(Settings(), NAMES, metrics)
-        self.server = WebhookServer(self.listener, self.serving, NAMESPACE, NAME, metrics)
+        self.profiles = Profiles()
+        self.server = WebhookServer(self.listener, self.serving, NAMESPACE, NAME, metrics, self.profiles)
 
     def count(self, result: str) -> float:
         name = "headroom_manager_webhook_reviews_total"

@@ -59,6 +59,15 @@ def test_manager_is_measured() -> None:
 @pytest.mark.long
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
+def test_workloads_are_measured() -> None:
+    """In its quick form, the same manager takes reports with and without workloads, and hands out histories."""
+    rows = {row[0].partition(",")[0]: row for row in _run("manager-workloads")["manager-workloads"]}
+    assert int(rows["NodeMetrics with a workload history"][3].partition(" ")[0]) > 0
+
+
+@pytest.mark.long
+@pytest.mark.cluster
+@pytest.mark.timeout(900)
 def test_scheduler_is_measured() -> None:
     """In its quick form every mode binds its pods through the real kube-scheduler and fills its line of the table."""
     rows = _run("scheduler-cluster")["scheduler-cluster"]

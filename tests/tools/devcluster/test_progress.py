@@ -29,6 +29,18 @@ def test_share_and_time_follow_the_measured_pace() -> None:
     assert "62 %, about 3 min left" in lines[1]
 
 
+def test_bar_ends_with_the_time_it_took() -> None:
+    """A last part of a second shows no 100 % before it is done; the last line has the whole time."""
+    bar, clock, lines = progress({"etcd": 6000.0, "images": 1.0})
+    with bar.part("etcd"):
+        clock.now = 300.0
+    with bar.part("images"):
+        bar("building images")
+    bar("the parts are ready")
+    assert [" 99 %, about 1 min left" in lines[0], lines[1].count("#")] == [True, 24]
+    assert lines[1].endswith("] 100 %, took 5 min  the parts are ready")
+
+
 def test_part_that_takes_too_long_is_not_done() -> None:
     bar, clock, lines = progress({"etcd": 60.0})
     with bar.part("etcd"):
@@ -49,3 +61,5 @@ def test_terminal_has_one_moving_line(capsys: pytest.CaptureFixture[str]) -> Non
     with bar.part("etcd"):
         bar("building etcd")
     assert capsys.readouterr().out.startswith("\r\033[Kbuilding etcd\n\r\033[K[------------------------]   0 %")
+    bar("ready")
+    assert capsys.readouterr().out.endswith("] 100 %, took 0 s  ready\n")

@@ -1,0 +1,1 @@
+"""`kubectl headroom profile`: the ClusterColocationProfiles, and the change of a pod by them."""

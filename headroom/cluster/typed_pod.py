@@ -320,7 +320,7 @@ def _check_sums(pod: TypedPod, size: int) -> None:
 
 
 def extended_amounts(spec: Mapping[str, Any]) -> int:
-    """Count the amounts of extended resources that a pod states, over all its lists."""
+    """Return how many amounts of other resources than the usual ones a pod states."""
     parts = [spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     stated = [part["resources"] for part in parts if part.get("resources")]
     lists = [amounts for resources in stated for amounts in resources.values() if amounts]

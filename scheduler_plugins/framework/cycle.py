@@ -169,7 +169,7 @@ def _checked(name: str, scores: IntArray | FloatArray, nodes: Nodes) -> FloatArr
 
 
 def _in_range(scores: FloatArray) -> bool:
-    within: BoolArray = (scores >= 0.0) & (scores <= MAX_SCORE)  # false for NaN
+    within: BoolArray = (scores >= 0.0) & (scores <= MAX_SCORE)  # False for NaN
     return int(np.count_nonzero(within)) == within.size
 
 

@@ -32,7 +32,7 @@ class Refusal:
 
 @lru_cache(maxsize=16)
 def _all_pass(count: int) -> IntArray:
-    """Return the shared array of verdicts that refuse none of so many nodes: identity replaces a comparison."""
+    """Return the one array of all verdicts that refuse none of so many nodes: its identity marks them."""
     refused: IntArray = np.full(count, PASSES, np.int64)
     refused.flags.writeable = False
     return refused

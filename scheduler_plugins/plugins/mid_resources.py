@@ -89,11 +89,10 @@ class MidResources:
         return np.greater(age, limit)
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
-        """Return the numbers behind the verdict, for each node."""
-        verdict, table = self.filter(pod, nodes), nodes.tables[NAME]
-        return [
-            dict(self._of_node(pod, table.record(row), nodes.now, verdict.refusal(row))) for row in range(len(nodes))
-        ]
+        """Return the deficit of each node, and the age of its prediction."""
+        verdict, now = self.filter(pod, nodes), nodes.now
+        records = map(nodes.tables[NAME].record, range(len(nodes)))
+        return [dict(self._of_node(pod, record, now, verdict.refusal(row))) for row, record in enumerate(records)]
 
     def _of_node(
         self,

@@ -47,7 +47,7 @@ class NodeState:
     """The results of `once`, by plugin name; emptied when anything but the node's pods changes."""
 
     def once(self, plugin: str, make: Callable[["NodeState"], _Made]) -> _Made:
-        """Return a plugin's record that does not depend on the node's pods: made again after other changes alone."""
+        """Return the result of a function of all but the node's pods, which is called again after a change of that."""
         made: _Made | None = self.lasting.get(plugin)
         if made is None:
             made = self.lasting[plugin] = make(self)
@@ -77,7 +77,7 @@ class AnnotationReader(Protocol):
 
 
 class Table:
-    """The records of some nodes: by the name of a field an array with row i for node i, in a column each.
+    """The records of some nodes: one array per field, by its name. Row i of each is the value of node i.
 
     An array is made at its first use, so that a decision copies only the fields that it reads.
     """

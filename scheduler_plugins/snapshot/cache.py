@@ -358,7 +358,7 @@ class ClusterCache:
     # Ledgers
 
     def _renew(self, name: str) -> None:
-        """Make all records of a node again: more than its pods has changed."""
+        """Make the records of a node again: more than its pods has changed."""
         self._lasting.pop(name, None)
         self._stale.add(name)
 

@@ -124,8 +124,8 @@ class Rows:
         (landing, variance), listed = _parts(amounts, len(names)), [self._index.get(name, -1) for name in names]
         rows = np.array(listed, np.intp)
         if -1 in listed:
-            is_known = rows >= 0
-            rows, landing = rows[is_known], landing[is_known]
+            present = rows >= 0
+            rows, landing = rows[present], landing[present]
         common = self._columns[_COMMON]
         common["landing"].T[rows] += times * landing
         common["variance"].T[rows] += times * variance
@@ -180,7 +180,7 @@ def _columns(dtype: np.dtype[Any]) -> _Columns:
 
 @lru_cache(maxsize=64)  # pods of a workload are charged alike
 def _parts(amounts: Vector, count: int) -> tuple[IntArray, FloatArray]:
-    """The share of each of k nodes in a pod that may land on any of them, shape (k, 2 amounts), and its variance.
+    """Return the parts of k nodes in a pod that may land on any of them, shape (k, 2 amounts), and their variance.
 
     Of the mean a k-th: a/k in whole numbers; the rest goes to the first nodes. Its variance is a^2 (1/k) (1 - 1/k).
     """

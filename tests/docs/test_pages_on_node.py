@@ -63,7 +63,7 @@ def beginning(
         nodes(story)
         (folder / "values.yaml").write_text(_values(story), encoding="utf-8")
         programs = f"{Path(sys.executable).parent}{os.pathsep}{story.cluster.environment['PATH']}"
-        images = {"IMAGE": PAUSE, "SHELL_IMAGE": IMAGE}
+        images = {"IMAGE": PAUSE, "PYTHON_IMAGE": IMAGE}
         environment = {"PATH": programs, "NODE": story.node, **images, "MID_CPU": MID_CPU, "COLUMNS": "150"}
         reader = Reader(folder, {**story.cluster.environment, **environment})
         beginning = Beginning(reader, "")

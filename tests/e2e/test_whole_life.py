@@ -23,8 +23,10 @@ pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 DEFINITIONS: Final = {
     "CustomResourceDefinition/<none>/nodemetrics.slo.koordinator.sh",
     "CustomResourceDefinition/<none>/elasticquotas.scheduling.x-k8s.io",
+    "CustomResourceDefinition/<none>/clustercolocationprofiles.config.koordinator.sh",
     "APIService/<none>/v1alpha1.slo.koordinator.sh",
     "APIService/<none>/v1alpha1.scheduling.x-k8s.io",
+    "APIService/<none>/v1alpha1.config.koordinator.sh",
 }
 """Objects that an uninstall leaves: the CRDs, and objects that the API server derives from them."""
 _OTHER_STORY: Final = "tests/manager/test_rights.py covers it"
@@ -40,6 +42,8 @@ EXCUSED: Final = {
         "get nodemetrics.slo.koordinator.sh": f"what an earlier version wrote otherwise is corrected: {_OTHER_STORY}",
         "delete nodemetrics.slo.koordinator.sh": f"a node that is excluded: {_OTHER_STORY}",
         "patch events.events.k8s.io": "an event that is repeated is counted at most once a minute",
+        "patch clustercolocationprofiles/status.config.koordinator.sh": f"there is no profile here: {_OTHER_STORY}",
+        "patch mutatingwebhookconfigurations.admissionregistration.k8s.io": "the same",
         "patch configmaps": f"no node is in shadow mode: {_OTHER_STORY}",
         "create secrets": "created by apply, which the audit log calls patch",
         "delete secrets": "needed on API servers that guard owner references (OwnerReferencesPermissionEnforcement)",

@@ -1,5 +1,6 @@
 """The manager under exactly the rights of the chart: it is refused nothing, and it has no right that it never uses."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,22 @@ import pytest
 import yaml
 
 from crds import shadow_accounts
+from crds.cluster_colocation_profile import PATH as PROFILES
 from manager.cleanup import PRIORITY_CLASSES
-from tests.manager.stage import CONFIG_MAP, CPU, METRICS, PUBLISHED, Manager, Request, Stage, prepared, rendered, rights
+from tests.manager.profiles.made import made
+from tests.manager.stage import (
+    CONFIG_MAP,
+    CPU,
+    METRICS,
+    PUBLISHED,
+    ROOT,
+    Manager,
+    Request,
+    Stage,
+    prepared,
+    rendered,
+    rights,
+)
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
 from tools.devcluster.component import free_port
@@ -76,18 +91,21 @@ def unused(granted: list[Right], requests: list[Request]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
+    cluster.define(ROOT / "crds/cluster_colocation_profile.yaml")
     with prepared(cluster, NAMESPACE) as stage:
         parts = ("manager-webhook.yaml", "mid-namespaces.yaml")
         webhook = yaml.safe_dump_all([item for part in parts for item in rendered(cluster, NAMESPACE, part)])
         cluster.kubectl("apply", "-f", "-", stdin=webhook)
         yield stage
         cluster.kubectl("delete", "-f", "-", stdin=webhook)
+        cluster.kubectl("delete", "clustercolocationprofile", NAMESPACE, "--ignore-not-found")
 
 
 @pytest.fixture
 def manager(stage: Stage, tmp_path: Path) -> Iterator[Manager]:
     flags = ["--webhook-listen=127.0.0.1:" + str(free_port()), "--webhook-certificates=self"]
     flags += ["--create-priority-classes", "--webhook-pods-configuration=headroom-mid-namespaces"]
+    flags += ["--webhook-profiles-configuration=headroom-colocation-profiles"]
     stage.cluster.kubectl("delete", "priorityclass", *PRIORITY_CLASSES, "--ignore-not-found")
     login = stage.login(tmp_path / "kubeconfig")
     manager = Manager(login, tmp_path / "manager.log", NAMESPACE, *flags)
@@ -125,6 +143,11 @@ def _evicts(stage: Stage) -> bool:
 
 
 def _story(stage: Stage) -> None:
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE, "never": "set"}}
+    body = {**made(NAMESPACE, namespaceSelector=selector, labels={"a": "b"}), "metadata": {"name": NAMESPACE}}
+    stage.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(body))
+    path = f"{PROFILES}/{NAMESPACE}"
+    eventually(lambda: "conditions" in stage.found(path).get("status", {}), "the profile is in force")
     stage.configure(stage.config)
     stage.add_node("story")
     stage.report("story", "4")

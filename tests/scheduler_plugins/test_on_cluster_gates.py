@@ -60,7 +60,9 @@ def test_profiles_with_extenders_are_not_batched(stage: Stage) -> None:
     """With the gate on, kube-scheduler logs that it disables batching for the profile."""
     stage.settle(_usage(stage))
     stage.place(stage.pod("first", BATCHING))
-    log = stage.schedulers[BATCHING].process.log.read_text(encoding="utf-8")
+    process = stage.schedulers[BATCHING].process
+    assert process is not None
+    log = process.log.read_text(encoding="utf-8")
     assert "Disabling signatures for profile because it has extenders configured" in log
 
 

@@ -1,4 +1,4 @@
-"""Hot node-hours by scheduler: a simulated week of recorded usage, placed in four ways.
+"""Hot node-hours by scheduler: a simulated week of recorded usage, placed in five ways.
 
 Nodes have 32 cores; a pod follows the CPU of a virtual machine of the trace from a random time on, and requests 1.5
 times the mean of that series. Pods live for a day on average, and new ones come while less than a share of all cores
@@ -20,7 +20,7 @@ from headroom.cluster.typed_pod import typed_pod
 from kubectl_headroom.backtest import sources
 from manager.hot_nodes.decision import Hold, Places, decide
 from manager.hot_nodes.load import HotSettings, Load
-from manager.inputs import Resource
+from manager.inputs import Amounts, Resource
 from scheduler_plugins.extender.service import Answering, Extender
 from scheduler_plugins.extender.wire import Arguments
 from scheduler_plugins.framework.cycle import Cycle
@@ -40,9 +40,15 @@ SMALLEST: Final = 0.05
 LIFE_SECONDS: Final = 86_400.0
 STEP: Final = 300.0
 THRESHOLD: Final = 0.65
-STOCK, PREFER, NO_SCHEDULE, EXTENDER = "default scheduler", "hotNodes prefer", "hotNodes noSchedule", "extender"
-ARMS: Final = (STOCK, PREFER, NO_SCHEDULE, EXTENDER)
-_MODES: Final = {PREFER: "prefer", NO_SCHEDULE: "noSchedule"}
+STOCK, EXTENDER = "default scheduler", "extender"
+HOT_NODES: Final = {
+    "hotNodes prefer": HotSettings(mode="prefer"),
+    "hotNodes noSchedule": HotSettings(mode="noSchedule"),
+    "hotNodes prefer, above 50 %, half of the nodes": HotSettings(
+        mode="prefer", thresholds=Amounts(50, 95), max_nodes_percent=50
+    ),
+}
+ARMS: Final = (STOCK, *HOT_NODES, EXTENDER)
 _START: Final = 1_800_000_000.0
 _PROFILE: Final = (
     "{apiVersion: headroom.dev/v1alpha1, kind: HeadroomSchedulerConfiguration, plugins: [{name: LoadAwareScheduling}]}"
@@ -132,9 +138,9 @@ class DefaultScheduler:
 class WithHotNodes(DefaultScheduler):
     """The same beside the manager, which taints hot nodes."""
 
-    def __init__(self, fleet: Fleet, seed: int, mode: str) -> None:
+    def __init__(self, fleet: Fleet, seed: int, settings: HotSettings) -> None:
         super().__init__(fleet, seed)
-        self.settings = HotSettings(mode=mode)
+        self.settings = settings
         self.holds = [Hold() for _ in range(fleet.nodes)]
         self.places, self.tainted = Places(), set[str]()
 
@@ -261,7 +267,7 @@ def run(arm: str, usage: Floats, fill: float, nodes: int, days: int, seed: int) 
 def _scheduler(arm: str, fleet: Fleet, seed: int) -> DefaultScheduler:
     if arm == EXTENDER:
         return WithExtender(fleet, seed)
-    return WithHotNodes(fleet, seed, _MODES[arm]) if arm in _MODES else DefaultScheduler(fleet, seed)
+    return WithHotNodes(fleet, seed, HOT_NODES[arm]) if arm in HOT_NODES else DefaultScheduler(fleet, seed)
 
 
 def _placed(scheduler: DefaultScheduler, fleet: Fleet, pod: Pod, step: int) -> bool:

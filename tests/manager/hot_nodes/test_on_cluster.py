@@ -126,7 +126,7 @@ def _images(stage: Stage, path: str) -> list[str]:
 
 
 def test_daemon_sets_wait_on_tainted_nodes(stage: Stage, path: str) -> None:
-    """As on the page: a running pod stays, a rollout deletes it, and it comes back with the taint gone."""
+    """As the page describes: a rollout deletes the running pod, which comes back when the taint allows it."""
     _daemon_set(stage, "old")
     eventually(lambda: _images(stage, path) == ["old"], "the pod is there")
     stage.cluster.api.merge(path, {"spec": {"taints": [HOT]}})

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from manager.hot_nodes.load import HotSettings
 from tools.bench import placement
 from tools.bench.placement import CORES, DefaultScheduler, Fleet, Pod, WithExtender, WithHotNodes
 
@@ -28,15 +29,15 @@ def test_each_way_chooses_its_node() -> None:
     """The default scheduler follows requests into a hot node; with the taint or the extender the pod goes elsewhere."""
     assert DefaultScheduler(_loaded(), 0).choose(_pod(9, 2.0), 3) == 0
     for mode in ("prefer", "noSchedule"):
-        assert _told(WithHotNodes(_loaded(), 0, mode)).choose(_pod(9, 2.0), 3) == 1
+        assert _told(WithHotNodes(_loaded(), 0, HotSettings(mode=mode))).choose(_pod(9, 2.0), 3) == 1
     assert _told(WithExtender(_loaded(), 0)).choose(_pod(9, 2.0), 3) == 1
 
 
 def test_pod_that_fits_hot_nodes_alone() -> None:
     """Under prefer a pod goes to a hot node where no other fits; under noSchedule it waits."""
     pod = _pod(9, 20.0)
-    assert _told(WithHotNodes(_loaded(), 0, "prefer")).choose(pod, 3) == 0
-    assert _told(WithHotNodes(_loaded(), 0, "noSchedule")).choose(pod, 3) is None
+    assert _told(WithHotNodes(_loaded(), 0, HotSettings(mode="prefer"))).choose(pod, 3) == 0
+    assert _told(WithHotNodes(_loaded(), 0, HotSettings(mode="noSchedule"))).choose(pod, 3) is None
 
 
 @pytest.mark.parametrize("arm", placement.ARMS)

@@ -112,7 +112,8 @@ class Rows:
     def write_sums(self, name: str, sums: Vector) -> None:
         """Write a node's sums over its bound pods; thousands of them, of the largest amounts, are beyond 64 bits."""
         column, row = self._columns[_COMMON]["sums"], self._index[name]
-        column[:, row] = [amount if abs(amount) < _LARGEST_SUM else _bounded(amount) for amount in sums]
+        large = any(abs(amount) > _LARGEST_SUM for amount in sums)
+        column[:, row] = [max(-_LARGEST_SUM, min(amount, _LARGEST_SUM)) for amount in sums] if large else sums
         self._frozen.pop(_COMMON, None)
 
     def charge(self, names: Sequence[str], pod: PodRequest, times: int = 1) -> None:
@@ -169,10 +170,6 @@ class Rows:
             now=now,
             index=self._frozen_index,
         )
-
-
-def _bounded(amount: int) -> int:
-    return max(-_LARGEST_SUM, min(amount, _LARGEST_SUM))
 
 
 def _columns(dtype: np.dtype[Any]) -> _Columns:

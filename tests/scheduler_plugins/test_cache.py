@@ -116,6 +116,25 @@ def test_failing_record_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
     assert not cache.failures
 
 
+def test_record_is_whole_after_failed_one() -> None:
+    """A record of which only a part could be written leaves nothing of itself behind."""
+    good, records = (1.0, 2.0), dict[str, Any]()
+
+    class Half:
+        def dtype(self) -> Any:  # noqa: ANN401
+            return np.dtype([("first", np.float64), ("second", np.float64)])
+
+        def record(self, _state: NodeState) -> Any:  # noqa: ANN401
+            return records["now"]
+
+    cache = ClusterCache(World().rules, {"Half": Half()})
+    for cpu, record in (("1", good), ("2", (9.0, "no number")), ("3", good)):
+        records["now"] = record
+        cache.put_node(node("a", cpu=cpu))
+        nodes = cache.select(["a"], NOW)[0]
+    assert nodes.tables["Half"].record(0) == {"first": 1.0, "second": 2.0}
+
+
 # Pods in flight
 
 

@@ -312,8 +312,7 @@ def _predict_policy(draw: st.DrawFn) -> Json:
     result = draw(_choice()) if draw(st.booleans()) else {}
     for name, rule in RANGES.items():
         if not draw(st.integers(0, 2)):
-            assert isinstance(rule, Range)
-            result[name] = draw(_number(rule))
+            result[name] = draw(_number(rule) if isinstance(rule, Range) else st.booleans())
     for name in ("cpu", "memory"):
         if not draw(st.integers(0, 3)):
             margin = {"safetyMarginPercent": draw(st.integers(0, 100))} if draw(st.booleans()) else {}

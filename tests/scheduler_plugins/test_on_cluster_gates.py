@@ -86,7 +86,7 @@ def test_burst_keeps_load_and_spreading(stage: Stage, scheduler: str, spread: bo
 
 @pytest.mark.parametrize("scheduler", GATES)
 def test_threshold_binds_in_a_burst(stage: Stage, scheduler: str) -> None:
-    """Of twelve equal pods each of three nodes gets the two that fit, or one more; the others wait with the reason."""
+    """Each of three nodes gets the two of twelve equal pods that fit, or one more; the others wait with the reason."""
     stage.clear()
     stage.settle({})
     nodes = stage.nodes[6:9]

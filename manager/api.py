@@ -9,6 +9,7 @@ from manager.config.overlaps import Overlap, on_nodes
 from manager.config.overlaps import named as overlap_names
 from manager.config.parse import Review, parse_config, parse_strategy, review
 from manager.config.state import sentences as config_sentences
+from manager.hot_nodes.load import effects_on as hot_effects
 from manager.hot_nodes.text import state as hot_state
 from manager.inputs import Amounts, NodeReport, PodInputs, Resource
 from manager.mid.explanation import amounts, document, tables, terms
@@ -28,7 +29,7 @@ from manager.profiles.profile import Profile
 from manager.profiles.profile import condition_message as profile_condition
 from manager.profiles.profile import read as read_profile
 from manager.profiles.state import Profiles
-from manager.profiles.webhooks import changes_pods_of_koordinator
+from manager.profiles.webhooks import changes_pods_of_koordinator, excluded_namespaces
 from manager.profiles.webhooks import name_of as profile_webhook
 
 __all__ = [
@@ -68,8 +69,10 @@ __all__ = [
     "config_sentences",
     "config_state",
     "document",
+    "excluded_namespaces",
     "explain",
     "findings",
+    "hot_effects",
     "hot_state",
     "lease_of",
     "node_metadata",

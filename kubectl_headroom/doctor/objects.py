@@ -42,11 +42,6 @@ def is_ready(node: Json) -> bool:
     return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
 
 
-def has_taint(node: Json, key: str) -> bool:
-    taints = (node.get("spec") or {}).get("taints") or ()
-    return any(taint.get("key") == key for taint in taints)
-
-
 def pod_template(workload: Json) -> Json:
     """The pod template of a workload, empty where there is none."""
     result: Json = (workload.get("spec") or {}).get("template") or {}

@@ -18,7 +18,7 @@ from kubectl_headroom import output as outputs
 from kubectl_headroom.profile import reading
 from kubectl_headroom.simulate.pod_file import GivenPod, PodFile
 from kubectl_headroom.table import Cell, Column
-from manager.api import Profile, Profiles
+from manager.api import Profile, Profiles, excluded_namespaces
 
 KIND: Final = "ProfileExplanation"
 _LIST: Final = (
@@ -31,7 +31,6 @@ _LIST: Final = (
     Column("WHY NOT", wide=True),
 )
 _MATCHES: Final = (Column("PROFILE"), Column("MATCHES"), Column("WHY"))
-_WHOLE: Final = 100
 _METADATA: Final = ("labels", "annotations")
 
 Json = Mapping[str, Any]
@@ -128,7 +127,7 @@ def change(known: Profiles, given: GivenPod, namespace_labels: Mapping[str, str]
         headroom: namespace of Headroom.
     """
     before = _shown(given.pod)
-    pod, warnings, excluded = before, list[str](), given.pod["metadata"]["namespace"] in {"kube-system", headroom}
+    pod, warnings, excluded = before, list[str](), given.pod["metadata"]["namespace"] in excluded_namespaces(headroom)
     is_mid_namespace = namespace_labels.get(LABEL_TIER) == "mid" and not excluded
     matches = [Match(f"{LABEL_TIER}=mid", is_mid_namespace, "" if is_mid_namespace else "label of the namespace")]
     if is_mid_namespace:
@@ -137,7 +136,7 @@ def change(known: Profiles, given: GivenPod, namespace_labels: Mapping[str, str]
     for profile in known.all().values():
         excluded_reason = "no profile applies in this namespace" if excluded else ""
         why = excluded_reason or _why_not(known, profile, pod, namespace_labels)
-        share = "" if profile.percent == _WHOLE else f"changes {profile.percent} % of the pods that it matches"
+        share = "" if profile.changes_all else f"changes {profile.percent} % of the pods that it matches"
         matches.append(Match(profile.name, not why, why or share))
         if not why:
             translation = known.apply(profile.name, pod)

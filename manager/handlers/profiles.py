@@ -14,12 +14,12 @@ from headroom.kube import (
     ApiUnavailable,
     Changed,
     Relisted,
-    WatchHealth,
     WatchTiming,
     list_and_watch,
     optional,
     paths,
 )
+from manager.cluster import CachedCondition
 from manager.context import Run
 from manager.inputs.reading import get_path
 from manager.profiles import pod_schema
@@ -49,7 +49,6 @@ class ProfileKeeper:
         self._run, self._webhook, self._profiles = run, webhook, webhook.profiles
         self._changed = asyncio.Event()
         self._unwritable: set[tuple[str, str]] = set()  # conditions that the CRD of the cluster does not store
-        self._health = WatchHealth()
         self._listed = False
         self._logged = ""
 
@@ -65,7 +64,7 @@ class ProfileKeeper:
         self._changed.set()
 
     async def _follow_profiles(self) -> None:
-        async for change in list_and_watch(self._run.api, PATH, timing=_TIMING, health=self._health):
+        async for change in list_and_watch(self._run.api, PATH, timing=_TIMING):
             if isinstance(change, Relisted):
                 self._profiles.replace(change.items)
                 self._listed = True
@@ -187,18 +186,15 @@ class ProfileKeeper:
 
 
 def _is_stored(profile: Profile, state: ConditionState) -> bool:
-    return any(
-        (known.get("type"), known.get("status"), known.get("reason"), known.get("message"))
-        == (state.type, state.status, state.reason, state.message)
-        for known in profile.conditions
-    )
+    stored = [profile.condition.get(name) for name in ("status", "reason", "message")]
+    return stored == [state.status, state.reason, state.message]
 
 
 def _conditions(profile: Profile, state: ConditionState, now: float) -> list[Json]:
-    before = next((known for known in profile.conditions if known.get("type") == state.type), {})
-    (condition,) = as_json([state], {}, now)
-    if before.get("status") == state.status and before.get("lastTransitionTime"):
-        condition["lastTransitionTime"] = before["lastTransitionTime"]
+    status, reason, since = (
+        str(profile.condition.get(name) or "") for name in ("status", "reason", "lastTransitionTime")
+    )
+    (condition,) = as_json([state], {state.type: CachedCondition(status, reason, since)}, now)
     foreign = (known for known in profile.conditions if known.get("type") != state.type)
     return [*map(dict, foreign), {**condition, "observedGeneration": profile.generation or 0}]
 

@@ -35,7 +35,7 @@ async def write(api: ApiServer, name: str, uid: str, effect: str) -> Json | None
             node = await api.get(paths.node(name))
             if uid not in {"", node["metadata"].get("uid")}:
                 return None
-            taints = list(_taints(node))
+            taints = get_objects(node, "spec", "taints")
             wanted = changed(taints, effect)
             if wanted == taints:
                 return node
@@ -48,7 +48,3 @@ async def write(api: ApiServer, name: str, uid: str, effect: str) -> Json | None
             if not error.conflict or attempt == _ATTEMPTS:
                 raise
     return None
-
-
-def _taints(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return tuple(get_objects(node, "spec", "taints"))

@@ -40,6 +40,16 @@ class Profile:
         """The share of the matching pods that it changes. [percent]"""
         return _percent(self.spec.probability)
 
+    @property
+    def changes_all(self) -> bool:
+        """Return whether it changes every matching pod, not a share of them."""
+        return self.percent == _WHOLE
+
+    @property
+    def condition(self) -> Json:
+        """The condition `InForce` of its status; empty without it."""
+        return next((known for known in self.conditions if known.get("type") == IN_FORCE), {})
+
     def mismatch(self, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> str:
         """Return the selector that does not match a pod with these labels; empty: the profile matches."""
         for name, part, present in (
@@ -53,7 +63,7 @@ class Profile:
 
 def condition_message(profile: Profile) -> str:
     """Return the message of a condition by which the manager reports that a profile changes no pod; empty: none."""
-    condition = next((known for known in profile.conditions if known.get("type") == IN_FORCE), {})
+    condition = profile.condition
     is_current = condition.get("observedGeneration") == profile.generation
     return str(condition.get("message") or "") if condition.get("status") == "False" and is_current else ""
 
@@ -73,7 +83,8 @@ def read(obj: Json, classes: Mapping[str, int] | None, schema: PodSchema | None)
     except CodecError as error:
         path, _, message = str(error).partition(": ")
         return replace(named, faults=(ConfigFinding(path, message),))
-    faults = (*_faults(spec, raw, classes), *_patch_faults(spec, schema))
+    in_patch = [] if spec.patch is None or schema is None else schema.faults(spec.patch, "spec.patch")
+    faults = (*_faults(spec, raw, classes), *in_patch)
     conditions = tuple((obj.get("status") or {}).get("conditions") or ())
     return replace(named, spec=spec, faults=faults, conditions=conditions)
 
@@ -125,11 +136,6 @@ def _label_faults(spec: ClusterColocationProfileSpec) -> Iterator[ConfigFinding]
         places += [(path, name, []) for pair in (mapping or {}).items() for name in pair]
     for path, name, values in places:
         yield from (ConfigFinding(where, message) for where, message in selector.label_faults(name, values, path))
-
-
-def _patch_faults(spec: ClusterColocationProfileSpec, schema: PodSchema | None) -> Iterator[ConfigFinding]:
-    if spec.patch is not None and schema is not None:
-        yield from schema.faults(spec.patch, "spec.patch")
 
 
 def _percent(text: str | None) -> int:

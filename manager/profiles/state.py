@@ -64,7 +64,7 @@ class Profiles:
     @property
     def has_patches(self) -> bool:
         """Return whether a profile has a patch, which needs the schema of pods."""
-        return any((obj.get("spec") or {}).get("patch") is not None for obj in self._objects.values())
+        return any(profile.spec.patch is not None for profile in self.all().values())
 
     def obstacle(self, profile: Profile) -> Obstacle | None:
         """Return the reason why a profile changes no pod; None: it is in force."""

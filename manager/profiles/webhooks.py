@@ -28,10 +28,15 @@ def webhooks(profiles: Iterable[Profile], namespace: str, service: str) -> list[
 
     Args:
         profiles: the profiles in force.
-        namespace: the manager's, which no profile matches, as it matches nothing in kube-system.
+        namespace: the manager's.
         service: Service of the manager's webhook.
     """
     return [_webhook(profile, namespace, service) for profile in profiles if profile.percent]
+
+
+def excluded_namespaces(namespace: str) -> tuple[str, str]:
+    """Return the namespaces in which no profile matches: kube-system and the manager's."""
+    return "kube-system", namespace
 
 
 def with_authority(wanted: Sequence[Json], present: Sequence[Json], authority: str) -> list[Json]:
@@ -73,7 +78,7 @@ def name_of(profile: str) -> str:
 def _webhook(profile: Profile, namespace: str, service: str) -> Json:
     spec = profile.spec
     namespaces: Mapping[str, Any] = {} if spec.namespace_selector is None else selector_json(spec.namespace_selector)
-    excluded = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", namespace]}
+    excluded = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*excluded_namespaces(namespace)]}
     return {
         "name": name_of(profile.name),
         "clientConfig": {
@@ -96,8 +101,8 @@ def _webhook(profile: Profile, namespace: str, service: str) -> Json:
         "matchConditions": [_NO_STATIC_PODS],
         "matchPolicy": "Equivalent",
         "failurePolicy": "Ignore",
-        # A pod that a second review would select as well is selected by chance alone once.
-        "reinvocationPolicy": "IfNeeded" if profile.percent == 100 else "Never",  # noqa: PLR2004 - all pods
+        # A second review would change more than the share of the pods.
+        "reinvocationPolicy": "IfNeeded" if profile.changes_all else "Never",
         "sideEffects": "None",
         "timeoutSeconds": _TIMEOUT_SECONDS,
         "admissionReviewVersions": ["v1"],

@@ -10,6 +10,8 @@ import yaml
 
 from crds.mid_translation import to_mid
 from crds.names import LABEL_TIER
+from manager.profiles.profile import Profile
+from manager.profiles.webhooks import webhooks
 from manager.webhook.pods import PATH
 from tests.charts.rendered import CHART, NAMESPACE, REGISTRY, Helm, Rendered, render
 from tests.crds.mid_cases import Case, cases, exact, expanded, random_pod, shortened
@@ -197,3 +199,16 @@ def test_each_rule_can_be_turned_off(helm: Helm) -> None:
     assert NOT_EQUAL not in texts("midLimits")
     assert NATIVE not in texts("midNativeRequests")
     assert "headroom-mid-pods" not in texts("midPriority", "midLimits")
+
+
+@pytest.mark.helm
+def test_webhooks_of_profiles_are_like_those_of_namespaces(helm: Helm) -> None:
+    """The manager writes webhooks of profiles with the chart's rules, conditions, timeout and excluded namespaces."""
+    (chart,) = render(helm, WEBHOOK).one("MutatingWebhookConfiguration", NAME)["webhooks"]
+    (profile,) = webhooks([Profile("mid")], NAMESPACE, chart["clientConfig"]["service"]["name"])
+    differing = {"name", "clientConfig", "namespaceSelector", "objectSelector"}
+    assert {key: profile[key] for key in profile if key not in differing} == {
+        key: chart[key] for key in chart if key not in differing
+    }
+    excluded = chart["namespaceSelector"]["matchExpressions"]
+    assert profile["namespaceSelector"] == {"matchExpressions": excluded}

@@ -250,6 +250,15 @@ def rendered(cluster: Cluster, namespace: str, template: str, *settings: str) ->
     return objects
 
 
+def called_at(configuration: dict[str, Any], port: int) -> dict[str, Any]:
+    """Return a webhook configuration that calls a port on loopback in place of a Service, and waits for a busy one."""
+    for hook in configuration["webhooks"]:
+        path = hook["clientConfig"].pop("service")["path"]
+        hook["clientConfig"]["url"] = f"https://127.0.0.1:{port}{path}"
+        hook["timeoutSeconds"] = 30  # on a busy machine nothing is to pass because it took too long
+    return configuration
+
+
 def rights(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
     """The manager's service account and roles, as `helm install` into a namespace would make them."""
     return rendered(cluster, namespace, "manager-rbac.yaml")

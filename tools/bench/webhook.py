@@ -12,6 +12,7 @@ from crds.mid_translation import to_mid
 from crds.names import LABEL_TIER
 from crds.priority import PriorityBand
 from manager.handlers.priority_classes import priority_class
+from tests.manager.stage import called_at, rendered
 from tools.bench.costs import CpuUsage
 from tools.bench.manager import NAMESPACE, PATIENCE_SECONDS, RunningManager
 from tools.bench.rows import NONE, Row, short
@@ -70,32 +71,11 @@ def _started(cluster: Cluster) -> RunningManager:
 
 
 def _configure(cluster: Cluster, port: int) -> None:
-    """Make the chart's configurations, but for the address: Services lead nowhere here."""
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"]}
-    common = {"sideEffects": "None", "failurePolicy": "Ignore", "admissionReviewVersions": ["v1"]}
-    pods = {
-        "name": "mid-namespaces.headroom.dev",
-        "clientConfig": {"url": f"https://127.0.0.1:{port}/pods"},
-        "rules": [{**rule, "resources": ["pods"]}],
-        "namespaceSelector": {"matchLabels": {LABEL_TIER: "mid"}},
-        "reinvocationPolicy": "IfNeeded",
-        **common,
-    }
-    # The certificate belongs to this configuration.
-    edits = {
-        "name": "colocation-config.headroom.dev",
-        "clientConfig": {"url": f"https://127.0.0.1:{port}/configmaps"},
-        "rules": [{**rule, "resources": ["configmaps"]}],
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
-        **common,
-    }
-    for kind, name, hook in (
-        ("MutatingWebhookConfiguration", CONFIGURATION, pods),
-        ("ValidatingWebhookConfiguration", "headroom-colocation-config", edits),
-    ):
-        metadata = {"name": name}
-        body = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata, "webhooks": [hook]}
-        cluster.kubectl("create", "-f", "-", stdin=json.dumps(body))
+    """Make the chart's configurations, but for the address; the certificate belongs to the one for the config."""
+    for template in ("mid-namespaces.yaml", "manager-webhook.yaml"):
+        for item in rendered(cluster, NAMESPACE, template):
+            if item["kind"].endswith("WebhookConfiguration") and "webhooks" in item:
+                cluster.kubectl("create", "-f", "-", stdin=json.dumps(called_at(item, port)))
 
 
 def _create(cluster: Cluster, namespace: str) -> Json:

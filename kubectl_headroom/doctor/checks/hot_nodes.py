@@ -6,8 +6,9 @@ from crds.names import TAINT_HOT
 from kubectl_headroom.doctor.cluster import Cluster
 from kubectl_headroom.doctor.finding import Finding, count, error, named, ok, warning
 from kubectl_headroom.doctor.installation import upgrade
-from kubectl_headroom.doctor.objects import has_taint, name
+from kubectl_headroom.doctor.objects import name
 from kubectl_headroom.doctor.permissions import NODE_METRICS, NODES
+from manager.api import hot_effects
 
 _FORBIDDEN = "Forbidden"
 _TAINTED = "Tainted"
@@ -16,7 +17,7 @@ _TAINTED = "Tainted"
 def check(cluster: Cluster) -> Iterator[Finding]:
     """Report hot nodes without the taint for want of the right, and taints that no condition explains."""
     reasons = {metric.node: metric.hot_reason for metric in cluster.list(NODE_METRICS)}
-    tainted = [name(node) for node in cluster.list(NODES) if has_taint(node, TAINT_HOT)]
+    tainted = [name(node) for node in cluster.list(NODES) if hot_effects(node)]
     refused = [node for node, reason in reasons.items() if reason == _FORBIDDEN]
     left = [node for node in tainted if reasons.get(node) != _TAINTED]
     if refused:

@@ -10,7 +10,7 @@ from kubectl_headroom.doctor.permissions import ALL_NAMESPACES, ALL_PODS, NODE_M
 from manager.api import PodLimits
 
 _FIX = "correct the amounts in the templates of these pods"
-_CREATE_AGAIN = "create these pods again, such as with kubectl rollout restart; those that cannot be translated stay"
+CREATE_AGAIN = "create these pods again, such as with kubectl rollout restart; those that cannot be translated stay"
 _ADD_LIMITS = "add native requests of 0 and native limits to every container in the templates of these pods"
 
 
@@ -50,6 +50,6 @@ def namespaces(cluster: Cluster) -> Iterator[Finding]:
     keys = sorted(pod.key for pod in pods if pod.namespace in mid_namespaces)
     if keys:
         message = f"{count(len(keys), 'pod')} in a namespace with {LABEL_TIER}=mid, but not Mid: {named(keys)}."
-        yield warning(message, _CREATE_AGAIN, keys)
+        yield warning(message, CREATE_AGAIN, keys)
     else:
         yield ok(f"Every pod of {count(len(mid_namespaces), 'Mid namespace')} is Mid or of a stated band.")

@@ -5,16 +5,13 @@ from typing import Any, Final
 
 from crds.priority import PriorityBand, band_of_value
 from kubectl_headroom.doctor import permissions as may
+from kubectl_headroom.doctor.checks.mid_pods import CREATE_AGAIN
 from kubectl_headroom.doctor.cluster import Cluster
 from kubectl_headroom.doctor.finding import Finding, Severity, about, count, info, named, ok, warning
 from kubectl_headroom.doctor.objects import UnbandedPod, labels, name
-from manager.api import Profile, profile_condition, profile_webhook, read_profile
+from manager.api import Profile, excluded_namespaces, profile_condition, profile_webhook, read_profile
 
 _EDIT: Final = "kubectl edit clustercolocationprofile {first}"
-_CREATE_AGAIN: Final = (
-    "create these pods again, such as with kubectl rollout restart; those that cannot be translated stay"
-)
-_WHOLE: Final = 100
 
 Json = Mapping[str, Any]
 
@@ -42,7 +39,7 @@ def check(cluster: Cluster) -> Iterator[Finding]:
     keys = sorted(_not_mid(cluster, sound, classes))
     if keys:
         message = f"{count(len(keys), 'pod')} selected by a profile of Mid, but not Mid: {named(keys)}."
-        yield warning(message, _CREATE_AGAIN, keys)
+        yield warning(message, CREATE_AGAIN, keys)
     if not (faults or absent or keys):
         yield ok(f"{count(len(profiles), 'profile')} in force, and every pod selected by one of Mid is Mid.")
 
@@ -57,11 +54,11 @@ def _not_mid(cluster: Cluster, profiles: list[Profile], classes: Mapping[str, in
     of_mid = [
         profile
         for profile in profiles
-        if profile.percent == _WHOLE
+        if profile.changes_all
         and band_of_value(classes.get(profile.spec.priority_class_name or "")) == PriorityBand.MID
     ]
     namespaces = {name(item): labels(item) for item in cluster.list(may.ALL_NAMESPACES)}
-    excluded = {"kube-system", cluster.namespace}
+    excluded = excluded_namespaces(cluster.namespace)
     for pod in cluster.list(may.ALL_PODS):
         if isinstance(pod, UnbandedPod) and pod.namespace not in excluded:
             namespace_labels = namespaces.get(pod.namespace, {})

@@ -23,7 +23,7 @@ from manager.settings import WebhookSettings
 from manager.webhook.certificate import LIFETIME_SECONDS, issue, read
 from manager.webhook.service import served_names
 from tests.crds.mid_cases import Case, cases, exact, shortened
-from tests.manager.stage import CONFIG_MAP, Manager, Stage, prepared, rendered
+from tests.manager.stage import CONFIG_MAP, Manager, Stage, called_at, prepared, rendered
 from tests.support.mid_namespace import created, mid_namespace
 from tests.support.waiting import eventually
 from tools.devcluster import Cluster
@@ -55,10 +55,7 @@ class Guarded:
     def _install(self) -> None:
         objects = rendered(self.stage.cluster, NAMESPACE, "manager-webhook.yaml")
         (hook,) = [item for item in objects if item["kind"].startswith("Validating")]
-        service = hook["webhooks"][0]["clientConfig"].pop("service")
-        hook["webhooks"][0]["clientConfig"]["url"] = f"https://127.0.0.1:{self.port}{service['path']}"
-        hook["webhooks"][0]["timeoutSeconds"] = 30  # on a busy machine nothing is to pass because it took too long
-        self.stage.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(hook))
+        self.stage.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(called_at(hook, self.port)))
 
     def manager(self, port: int | None = None) -> Manager:
         listen = f"--webhook-listen=127.0.0.1:{port or self.port}"
@@ -202,10 +199,7 @@ def test_pods_of_mid_namespaces_become_mid(guarded: Guarded) -> None:
     """A manager translates each case as the function does; without a manager, pods pass unchanged."""
     cluster = guarded.stage.cluster
     (hook,) = rendered(cluster, NAMESPACE, "mid-namespaces.yaml")
-    client = hook["webhooks"][0]["clientConfig"]
-    client["url"] = f"https://127.0.0.1:{guarded.port}{client.pop('service')['path']}"
-    hook["webhooks"][0]["timeoutSeconds"] = 30  # on a busy machine nothing is to pass because it took too long
-    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(hook))
+    cluster.kubectl("apply", "-f", "-", stdin=json.dumps(called_at(hook, guarded.port)))
     manager = guarded.manager()
     probe = cases()[0]
 

@@ -86,7 +86,7 @@ def test_burst_keeps_load_and_spreading(stage: Stage, scheduler: str, spread: bo
 
 @pytest.mark.parametrize("scheduler", GATES)
 def test_threshold_binds_in_a_burst(stage: Stage, scheduler: str) -> None:
-    """Each of three nodes gets the two of twelve equal pods that fit, or one more; the others wait with the reason."""
+    """Twelve equal pods want three nodes: each node gets the two that fit, or one more or less; the others wait."""
     stage.clear()
     stage.settle({})
     nodes = stage.nodes[6:9]
@@ -96,9 +96,10 @@ def test_threshold_binds_in_a_burst(stage: Stage, scheduler: str) -> None:
     stage.create(waiting)
     stage.refused("last", "cpu usage exceed threshold")
     placed = Counter(node for name, node in stage.where().items() if node and name in names)
-    # A binding that the watch has not brought yet counts by a third on each of the nodes, so one more may pass.
+    # Until the watch brings a binding, the pod counts by a third on each node. So one more or one less may pass.
+    # Native requests alone permit four.
     assert set(placed) == set(nodes)
-    assert set(placed.values()) <= {2, 3}
+    assert set(placed.values()) <= {1, 2, 3}
 
 
 @pytest.mark.parametrize("scheduler", PREEMPTING)

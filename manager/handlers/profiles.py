@@ -102,7 +102,8 @@ class ProfileKeeper:
     async def _once(self) -> None:
         if not self._listed or self._profiles.classes is None:
             return
-        self._profiles.other_webhook = await _other_webhook(self._run)
+        if self._profiles.all():
+            self._profiles.other_webhook = await _other_webhook(self._run)
         if self._profiles.has_patches and self._profiles.schema is None:
             self._profiles.schema = await self._schema()
             self._profiles.changed()

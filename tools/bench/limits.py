@@ -23,11 +23,14 @@ PATIENCE_SECONDS: Final = 120.0
 REQUESTS_A_SECOND: Final = 100
 SERVICE: Final = f"""
 import time
+began = time.process_time()
+sum(range(4_000_000))
+work = range(round(4_000_000 * 0.002 / (time.process_time() - began)))  # two milliseconds of CPU time
 due, latencies = time.monotonic(), []
 while True:
     due += 1 / {REQUESTS_A_SECOND}
     time.sleep(max(due - time.monotonic(), 0))
-    sum(range(400_000))
+    sum(work)
     latencies.append(f"{{1000 * (time.monotonic() - due):.3f}}")
     if len(latencies) == {REQUESTS_A_SECOND}:
         print(time.time(), *latencies, flush=True)

@@ -1,7 +1,7 @@
 """Nodes as arrays: what filters and scores see. Frozen: a change makes a new snapshot."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -87,10 +87,10 @@ class Table:
     def __init__(self, columns: "Mapping[str, NDArray[Any]] | Table", rows: NDArray[np.intp] | None = None) -> None:
         self._columns = columns  # by the name of a field; the last axis is that of the nodes
         self._rows = rows  # which of them these nodes are; None: all
-        self._made: dict[str, NDArray[Any]] = {}
+        self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        array = self._made.get(name)
+        array: NDArray[Any] | None = self._made.get(name)
         if array is None:
             column = self._columns[name].T if isinstance(self._columns, Table) else self._columns[name]
             if self._rows is None:
@@ -109,11 +109,12 @@ class Table:
         """Return the record of one node, by field."""
         return {name: self[name][row] for name in self}
 
-    def with_array(self, name: str, array: NDArray[Any]) -> "Table":
-        """A copy with one array replaced."""
-        table = Table(self._columns, self._rows)
-        table._made = {**self._made, name: array}
-        return table
+    def derived(self, name: str, make: Callable[[], _Made]) -> _Made:
+        """Return what follows from these records, which is made at its first use; `name` is no field's."""
+        if name not in self._made:
+            self._made[name] = make()
+        made: _Made = self._made[name]
+        return made
 
     def settle(self) -> None:
         """Make all arrays, so that no change of the cluster touches them."""
@@ -136,6 +137,7 @@ class Nodes:
     plugin_states: Mapping[str, PluginState]
     """The plugins' states of the whole cluster, by their names: the present ones, not copies."""
     now: float  # the time to evaluate ages by. [unix s]
+    cautiously: bool = field(default=False, kw_only=True)  # whether pods in flight count as `cautious` counts them
 
     def __len__(self) -> int:
         return len(self.names)
@@ -148,18 +150,41 @@ class Nodes:
     @property
     def in_flight(self) -> IntArray:
         """Estimated usage of pods in flight, shape (N, R)."""
-        return self.common["landing"][:, : self.resources]
+        return self._landing[:, : self.resources]
 
     @property
     def in_flight_prod(self) -> IntArray:
         """The part of it that is Prod, shape (N, R)."""
-        return self.common["landing"][:, self.resources : 2 * self.resources]
+        return self._landing[:, self.resources : 2 * self.resources]
 
     @property
     def in_flight_sums(self) -> IntArray:
         """The plugins' sums over these pods, shape (N, W)."""
+        return self._landing[:, 2 * self.resources :]
+
+    @property
+    def most_in_flight(self) -> IntArray:
+        """At least `in_flight`, shape (N, R); ready at once, while the exact value is made at its first use."""
+        if not self.cautiously:
+            return self.in_flight
         landing = self.common["landing"]
-        return landing[:, 2 * self.resources : landing.shape[1] // 2]
+        width = landing.shape[1] // 2
+        return landing[:, width : width + self.resources]
+
+    @property
+    def _landing(self) -> IntArray:
+        """What counts of the pods in flight: the mean, or more, shape (N, 2 R + W)."""
+        if self.cautiously:
+            return self.common.derived("cautious", self._cautious_landing)
+        landing: IntArray = self.common["landing"]
+        return landing[:, : landing.shape[1] // 2]
+
+    def _cautious_landing(self) -> IntArray:
+        landing = self.common["landing"].T
+        mean, whole = landing[: len(landing) // 2], landing[len(landing) // 2 :]
+        further = np.ceil(_DEVIATIONS * np.sqrt(np.maximum(self.common["variance"].T, 0.0)))
+        cautious: IntArray = np.minimum(whole, mean + further.astype(np.int64))
+        return cautious.T
 
     def cautious(self) -> "Nodes":
         """The same nodes as if as many pods in flight had landed on each as may well be.
@@ -167,27 +192,26 @@ class Nodes:
         Which of its nodes a pod lands on is kube-scheduler's choice, so many may land on one: at most all, and hardly
         more than four standard deviations above the mean.
         """
-        landing = self.common["landing"].T
-        if not np.count_nonzero(landing):
-            return self
-        mean, whole = landing[: len(landing) // 2], landing[len(landing) // 2 :]
-        further = np.ceil(_DEVIATIONS * np.sqrt(np.maximum(self.common["variance"].T, 0.0)))
-        cautious = np.concatenate((np.minimum(whole, mean + further.astype(np.int64)), whole))
-        return replace(self, common=self.common.with_array("landing", cautious.T))
+        return self._with(self.names, self.tables, self.common, cautiously=True)
+
+    def _with(self, names: Sequence[str], tables: Mapping[str, Table], common: Table, *, cautiously: bool) -> "Nodes":
+        return Nodes(
+            names,
+            tables,
+            common,
+            self.resources,
+            self.accounts,
+            self.plugin_states,
+            self.now,
+            cautiously=cautiously,
+        )
 
     def take(self, rows: NDArray[np.intp], names: Sequence[str] | None = None) -> "Nodes":
         """Only the nodes of these rows, in this order; `names` saves looking theirs up."""
         if names is None:
             names = [self.names[row] for row in rows.tolist()]
-        return Nodes(
-            names=names,
-            tables={plugin: Table(table, rows) for plugin, table in self.tables.items()},
-            common=Table(self.common, rows),
-            resources=self.resources,
-            accounts=self.accounts,
-            plugin_states=self.plugin_states,
-            now=self.now,
-        )
+        tables = {plugin: Table(table, rows) for plugin, table in self.tables.items()}
+        return self._with(names, tables, Table(self.common, rows), cautiously=self.cautiously)
 
     def settled(self) -> "Nodes":
         """These nodes, with all arrays made: no change of the cluster touches them."""

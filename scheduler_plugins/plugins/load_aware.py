@@ -29,7 +29,7 @@ _Statistic: TypeAlias = tuple[str, float]  # an aggregation: its type, and its d
 
 _NO_ROWS: Final = np.zeros(0, np.intp)
 _PERCENT: Final = 100
-_NO_ROOM: Final = -(2**62)  # less than any pod or pods in flight need
+_NO_SLACK: Final = -(2**62)  # less than any pod or pods in flight need
 _DOUBLE_SLACK: Final = 42
 """A percentage of doubles is off by less than 2^-44 in three roundings; this much of the allocatable is 2^-35 %."""
 
@@ -57,7 +57,7 @@ class LoadAware(LoadAwareArguments):
                 ("aggregated", np.bool_),  # limit and load are of the aggregated group
                 ("by_prod", np.bool_),  # Prod pods have their own thresholds here
                 ("load", np.int64, shape),  # measured and expected, that the filter compares
-                ("room", np.int64, shape),  # how much more passes; the smallest number: that depends on more
+                ("slack", np.int64, shape),  # how much more passes; the smallest number: that depends on more
                 ("spare", np.int64, shape),  # allocatable without the load that the score compares
                 ("prod_load", np.int64, shape),  # the part of the Prod pods
                 *(
@@ -77,12 +77,12 @@ class LoadAware(LoadAwareArguments):
         ledger, (statistic, scored, ceilings, lasting) = node.ledger, node.once(NAME, self._lasting)
         load = ledger.load(statistic)
         score_load = load if scored == statistic else ledger.load(scored)
-        room = tuple(map(sub, ceilings, load)) if ceilings else (_NO_ROOM,) * len(load)
-        loads = load, room, tuple(map(sub, lasting[0], score_load)), ledger.prod_load
+        slack = tuple(map(sub, ceilings, load)) if ceilings else (_NO_SLACK,) * len(load)
+        loads = load, slack, tuple(map(sub, lasting[0], score_load)), ledger.prod_load
         return *lasting, *loads, *(self._peak(ledger) if self.use_prediction else ())
 
     def _lasting(self, node: NodeState) -> tuple[_Statistic | None, _Statistic | None, Vector, tuple[Any, ...]]:
-        """Return what the node's pods do not change.
+        """Return the parts of the record that do not depend on the pods of the node.
 
         The aggregations of the loads that the filter and the score compare, the loads up to which the node passes
         (empty: that depends on more), and the record up to the loads.
@@ -164,7 +164,7 @@ class LoadAware(LoadAwareArguments):
     def _undecided(self, pod: PodRequest, nodes: Nodes) -> NDArray[np.intp]:
         """Return the rows of the nodes that the filter may reject; for most, an integer comparison is enough."""
         table = nodes.tables[NAME]
-        left = table["room"] - as_array(pod.estimate)
+        left = table["slack"] - as_array(pod.estimate)
         over = nodes.most_in_flight > left
         if nodes.cautiously and np.count_nonzero(over):
             over = nodes.in_flight > left
@@ -272,7 +272,7 @@ class LoadAware(LoadAwareArguments):
         return score * ~self.expired(table, nodes.now) if self._some_expired(table, nodes.now) else score
 
     def _spare(self, pod: PodRequest, nodes: Nodes) -> tuple[IntArray, IntArray]:
-        """What the score counts as left of each node without the pod, and what it is divided by, shape (N, R)."""
+        """Return the spare amounts of each node without the pod, and their divisors, shape (N, R)."""
         table = nodes.tables[NAME]
         if pod.prod and self.score_according_prod_usage:
             measured = (table["used"] | self._weightless).all(axis=1) & table["reported"]

@@ -135,7 +135,7 @@ class LowRiskOverCommitment:
                 ("measured", np.bool_),  # there are metrics of the node
                 ("measured_at", np.float64),  # end of their window; -inf: not stated, inf: there are none [unix s]
                 ("load_risk", np.float64, (2,)),  # without pods in flight
-                ("limit_room", np.int64, (2,)),  # capacity without the limits of the bound pods
+                ("limit_slack", np.int64, (2,)),  # capacity without the limits of the bound pods
                 ("score", np.int64),  # by the load's risk alone, while the metrics are fresh
             ]
         )
@@ -149,10 +149,12 @@ class LowRiskOverCommitment:
             if self.best_effort_may_fill_node and sums[_BEST_EFFORT]:
                 limit = max(limit, capacity)
             risks.append(load_risk(mean, deviation, request, limit, capacity) if known else 0.0)
-        room = tuple([max(capacity - limit, -_MOST) for capacity, limit in zip(measured[0], sums[_LIMIT], strict=True)])
+        slack = tuple(
+            [max(capacity - limit, -_MOST) for capacity, limit in zip(measured[0], sums[_LIMIT], strict=True)]
+        )
         risk = max([weight * risk for weight, risk in zip(self._load_weights, risks, strict=True)])
         score = 0 if self.parity and not measured[5] else math.trunc(_PERCENT * (1 - risk) + JUST_BELOW_HALF)
-        return *measured, tuple(risks), room, score
+        return *measured, tuple(risks), slack, score
 
     def _measured(self, node: NodeState) -> tuple[Any, ...]:
         """The record without the risk: it does not depend on the node's pods."""
@@ -198,7 +200,7 @@ class LowRiskOverCommitment:
         if not any(amounts[:_BEST_EFFORT]) and not is_scored:
             return np.zeros(len(nodes), np.int64)
         table = nodes.tables[NAME]
-        over = nodes.expected(NAME)[:, _LIMIT] > table["limit_room"] - as_array(amounts)[_LIMIT]
+        over = nodes.expected(NAME)[:, _LIMIT] > table["limit_slack"] - as_array(amounts)[_LIMIT]
         if not np.count_nonzero(over) and not self._some_stale(table, nodes.now):
             # No limits exceed a capacity, so that the risk does not depend on the pod.
             score: IntArray = table["score"]

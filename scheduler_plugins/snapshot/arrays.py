@@ -110,7 +110,7 @@ class Table:
         return {name: self[name][row] for name in self}
 
     def derived(self, name: str, make: Callable[[], _Made]) -> _Made:
-        """Return what follows from these records, which is made at its first use; `name` is no field's."""
+        """Return a value that follows from these records, made at the first call; `name` is not the name of a field."""
         if name not in self._made:
             self._made[name] = make()
         made: _Made = self._made[name]
@@ -173,7 +173,7 @@ class Nodes:
 
     @property
     def _landing(self) -> IntArray:
-        """What counts of the pods in flight: the mean, or more, shape (N, 2 R + W)."""
+        """The counted amounts of the pods in flight: the mean, or more, shape (N, 2 R + W)."""
         if self.cautiously:
             return self.common.derived("cautious", self._cautious_landing)
         landing: IntArray = self.common["landing"]

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -182,8 +181,8 @@ class Extender:
             if result is not None and ledger is not None and result.node in nodes.names:
                 row = nodes.names.index(result.node)
                 relief = ledger.left_behind(result.victims, result.relief)
-                landing = nodes.common["landing"][row].reshape(2, -1)
-                landing[:, : len(relief)] -= relief
+                for landed in (nodes.common.mean, nodes.common.whole):
+                    landed[row, : len(relief)] -= relief
 
     def _read(self, arguments: Arguments | Preemption) -> PodRequest:
         """The pod as numbers: as the watch brought it, or as kube-scheduler sent it."""
@@ -204,18 +203,10 @@ class Extender:
         if pod.preferences.per_node:
             rows = best(scores, len(nodes), self._generator)
         else:
-            rows = self._answering.shortlist.choose(scores, groups, self._generator, self._in_flight(nodes))
+            in_flight = min(self._cache.pods_in_flight(nodes), _CROWD) if self._cache.in_flight else 0
+            rows = self._answering.shortlist.choose(scores, groups, self._generator, in_flight)
         likely, named = groups.likely(rows), [nodes.names[row] for row in rows.tolist()]
         return named, named if likely is rows else [nodes.names[row] for row in likely.tolist()]
-
-    def _in_flight(self, nodes: Nodes) -> int:
-        """The number of pods in flight that may land on these nodes, at most `_CROWD`."""
-        charges = self._cache.in_flight
-        if not charges:
-            return 0
-        there = set(nodes.names)
-        near = (charge for charge in charges.values() if not there.isdisjoint(charge.names))
-        return sum(1 for _ in islice(near, _CROWD))
 
 
 def _refused(names: Sequence[str], verdict: Verdict) -> FilterResult:

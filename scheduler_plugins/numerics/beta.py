@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from scipy import special
+from scipy.special.cython_special import betainc  # the same function, called in a fifth of the time
 
 TINY: Final = 1e-8
 """A deviation below this is none: from some 5e-9 down the variance vanishes beside the squared mean, and what would be
@@ -45,8 +46,8 @@ class Beta(NamedTuple):
             return float(x)
         if not self.valid:
             return 0.0
-        inside = float(special.betainc(self.alpha, self.beta, x))
-        return 0.0 if math.isnan(inside) else inside
+        inside = betainc(self.alpha, self.beta, x)
+        return 0.0 if math.isnan(inside) else float(inside)
 
 
 def largest_variance(mean: float) -> float:

@@ -6,7 +6,7 @@ A counterpart of Koordinator's plugin of that name: same arguments, annotations 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from operator import or_
+from operator import or_, sub
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -27,9 +27,9 @@ EXPIRED: Final = "node(s) nodeMetric expired"  # reason for refusing a node whos
 
 _Statistic: TypeAlias = tuple[str, float]  # an aggregation: its type, and its duration [s]
 
-_NONE: Final = np.zeros(1, np.bool_)
 _NO_ROWS: Final = np.zeros(0, np.intp)
 _PERCENT: Final = 100
+_NO_SLACK: Final = -(2**62)  # less than any pod or pods in flight need
 _DOUBLE_SLACK: Final = 42
 """A percentage of doubles is off by less than 2^-44 in three roundings; this much of the allocatable is 2^-35 %."""
 
@@ -46,9 +46,8 @@ class LoadAware(LoadAwareArguments):
         return np.dtype(
             [
                 ("allocatable", np.int64, shape),
-                ("divisor", np.int64, shape),  # the same; the largest number, by which nothing is left, in place of 0
+                ("divisor", np.int64, shape),  # the same; the largest number, by which nothing is left, without a score
                 ("limit", np.int64, shape),  # thresholds in percent, for every pod
-                ("ceiling", np.int64, shape),  # a load up to which they pass; the largest number: all pass
                 ("prod_limit", np.int64, shape),  # the same for Prod pods, where by_prod is set
                 ("updated", np.float64),  # time of the report; -inf: no agent has written one [unix s]
                 ("reported", np.bool_),  # there is a report to compare
@@ -58,7 +57,8 @@ class LoadAware(LoadAwareArguments):
                 ("aggregated", np.bool_),  # limit and load are of the aggregated group
                 ("by_prod", np.bool_),  # Prod pods have their own thresholds here
                 ("load", np.int64, shape),  # measured and expected, that the filter compares
-                ("score_load", np.int64, shape),  # the same for the score
+                ("slack", np.int64, shape),  # how much more passes; the smallest number: that depends on more
+                ("spare", np.int64, shape),  # allocatable without the load that the score compares
                 ("prod_load", np.int64, shape),  # the part of the Prod pods
                 *(
                     [
@@ -74,12 +74,19 @@ class LoadAware(LoadAwareArguments):
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
         """A node's record."""
-        ledger, (statistic, scored, lasting) = node.ledger, node.once(NAME, self._lasting)
-        loads = ledger.load(statistic), ledger.load(scored), ledger.prod_load
+        ledger, (statistic, scored, ceilings, lasting) = node.ledger, node.once(NAME, self._lasting)
+        load = ledger.load(statistic)
+        score_load = load if scored == statistic else ledger.load(scored)
+        slack = tuple(map(sub, ceilings, load)) if ceilings else (_NO_SLACK,) * len(load)
+        loads = load, slack, tuple(map(sub, lasting[0], score_load)), ledger.prod_load
         return *lasting, *loads, *(self._peak(ledger) if self.use_prediction else ())
 
-    def _lasting(self, node: NodeState) -> tuple[_Statistic | None, _Statistic | None, tuple[Any, ...]]:
-        """The aggregations of the loads that the filter and the score compare, and the record up to these."""
+    def _lasting(self, node: NodeState) -> tuple[_Statistic | None, _Statistic | None, Vector, tuple[Any, ...]]:
+        """Return the parts of the record that do not depend on the pods of the node.
+
+        The aggregations of the loads that the filter and the score compare, the loads up to which the node passes
+        (empty: that depends on more), and the record up to the loads.
+        """
         ledger, report, resources = node.ledger, node.ledger.report, self.resources
         thresholds = self.thresholds(node.annotations)
         group = thresholds.aggregated
@@ -93,21 +100,22 @@ class LoadAware(LoadAwareArguments):
         checked = [limit * known for limit, known in zip(limits, measured, strict=True)]
         # Without a time no agent has written it. Without a check of the age, its usage counts nevertheless.
         reported = report is not None and (report.update_time is not None or self.filter_expired_node_metrics is False)
+        scores = reported and all(map(or_, ledger.measured(scored_statistic), self._weightless))
         record = (
             allocatable,
-            tuple([amount or INT64_MAX for amount in allocatable]),
+            tuple([amount if scores and amount else INT64_MAX for amount in allocatable]),
             limits,
-            tuple(map(ceiling, checked, allocatable)),
             prod_limit,
             -np.inf if report is None or report.update_time is None else report.update_time,
             reported,
             measured,
             ledger.measured(),
-            reported and all(map(or_, ledger.measured(scored_statistic), self._weightless)),
+            scores,
             group.filters,
             any(prod_limit),
         )
-        return statistic, scored_statistic, record
+        ceilings = () if self.use_prediction or any(prod_limit) else tuple(map(ceiling, checked, allocatable))
+        return statistic, scored_statistic, ceilings, record
 
     @cached_property
     def _weightless(self) -> tuple[bool, ...]:
@@ -156,13 +164,13 @@ class LoadAware(LoadAwareArguments):
     def _undecided(self, pod: PodRequest, nodes: Nodes) -> NDArray[np.intp]:
         """Return the rows of the nodes that the filter may reject; for most, an integer comparison is enough."""
         table = nodes.tables[NAME]
-        if self.use_prediction or (pod.prod and np.count_nonzero(table["by_prod"])):
-            return np.arange(len(nodes))
-        over = table["load"] + nodes.in_flight + as_array(pod.estimate) > table["ceiling"]
-        expired = self.expired(table, nodes.now) if self.filter_expired_node_metrics else _NONE
-        if not np.count_nonzero(expired):
-            return np.flatnonzero(over.any(axis=1)) if np.count_nonzero(over) else _NO_ROWS
-        return np.flatnonzero(over.any(axis=1) | (expired & table["reported"]))
+        left = table["slack"] - as_array(pod.estimate)
+        over = nodes.most_in_flight > left
+        if nodes.cautiously and np.count_nonzero(over):
+            over = nodes.in_flight > left
+        if self.filter_expired_node_metrics and self._some_expired(table, nodes.now):
+            return np.flatnonzero(over.any(axis=1) | (self.expired(table, nodes.now) & table["reported"]))
+        return np.flatnonzero(over.any(axis=1)) if np.count_nonzero(over) else _NO_ROWS
 
     def _evaluate(self, account: Account) -> IntArray:
         """Indices into the refusals, shape (N,)."""
@@ -214,6 +222,14 @@ class LoadAware(LoadAwareArguments):
         age: FloatArray = now - updated
         return np.greater_equal(age, limit) if limit > 0 else np.isinf(age)
 
+    def _some_expired(self, table: Table, now: float) -> bool:
+        """Return whether any of some nodes has an old report."""
+        limit = self.node_metric_expiration_seconds
+        if limit is None:
+            return False
+        age = now - table.derived("oldest", lambda: float(np.minimum.reduce(table["updated"], initial=np.inf)))
+        return age >= limit if limit > 0 else age == np.inf
+
     def all_expired(self, nodes: Nodes) -> str:
         """Return the problem where the age of reports refuses all nodes; "" otherwise."""
         if self.enable_schedule_when_node_metrics_expired or not self.filter_expired_node_metrics or not len(nodes):
@@ -246,25 +262,30 @@ class LoadAware(LoadAwareArguments):
         table = nodes.tables[NAME]
         if not self.scoring_enabled:
             return np.zeros(len(nodes), np.int64)
-        by_prod = pod.prod and bool(self.score_according_prod_usage)
-        measured = table["scored"]
-        if by_prod:
-            measured = (table["used"] | self._weightless).all(axis=1) & table["reported"]
-            load = table["prod_load"] + nodes.in_flight_prod
-        elif self.use_prediction:
-            by_peak = self.by_peak(table, nodes.now)
-            peaked = (table["peaked"] | self._weightless).all(axis=1) & table["reported"]
-            measured = np.where(by_peak, peaked, measured)
-            load = np.where(by_peak[:, None], table["peak_load"], table["score_load"]) + nodes.in_flight
-        else:
-            load = table["score_load"] + nodes.in_flight
-        free = np.maximum(table["allocatable"] - (load + as_array(pod.estimate)), 0) * _PERCENT // table["divisor"]
+        spare, divisor = self._spare(pod, nodes)
+        free = np.maximum(spare - as_array(pod.estimate), 0) * _PERCENT // divisor
         weights, dominant = self._weights, self.dominant_resource_weight
         weighted: IntArray = free @ weights
         if dominant:
             weighted += np.minimum(free.min(axis=1), _PERCENT) * dominant
-        score: IntArray = weighted // (self._weight + dominant) * (measured & ~self.expired(table, nodes.now))
-        return score
+        score: IntArray = weighted // (self._weight + dominant)
+        return score * ~self.expired(table, nodes.now) if self._some_expired(table, nodes.now) else score
+
+    def _spare(self, pod: PodRequest, nodes: Nodes) -> tuple[IntArray, IntArray]:
+        """Return the spare amounts of each node without the pod, and their divisors, shape (N, R)."""
+        table = nodes.tables[NAME]
+        if pod.prod and self.score_according_prod_usage:
+            measured = (table["used"] | self._weightless).all(axis=1) & table["reported"]
+            spare = table["allocatable"] - table["prod_load"] - nodes.in_flight_prod
+        elif self.use_prediction:
+            by_peak = self.by_peak(table, nodes.now)
+            peaked = (table["peaked"] | self._weightless).all(axis=1) & table["reported"]
+            measured = np.where(by_peak, peaked, table["scored"])
+            at_peak = table["allocatable"] - table["peak_load"]
+            spare = np.where(by_peak[:, None], at_peak, table["spare"]) - nodes.in_flight
+        else:
+            return table["spare"] - nodes.in_flight, table["divisor"]
+        return spare, np.where(measured[:, None] & (table["allocatable"] != 0), table["allocatable"], INT64_MAX)
 
 
 def _vector(resources: Sequence[str], amounts: Mapping[str, int] | None) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ A counterpart of Trimaran's plugin of that name: same arguments and numbers. Sco
 """
 
 import difflib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +20,7 @@ from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, N
 from scheduler_plugins.snapshot.estimate import is_best_effort, pod_totals
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST, NodeReport, Statistic, Utilisation
-from scheduler_plugins.snapshot.units import Vector, round_half_away
+from scheduler_plugins.snapshot.units import JUST_BELOW_HALF, Vector, round_half_away
 
 NAME: Final = "LowRiskOverCommitment"  # how profiles and tables call it
 RESOURCES: Final = ("cpu", "memory")  # its resources; the rows of its arrays
@@ -99,6 +100,11 @@ class LowRiskOverCommitment:
         """The weights of the limits' and of the load's risk, shape (2, 1)."""
         return self.weights[:, None], 1 - self.weights[:, None]
 
+    @cached_property
+    def _load_weights(self) -> tuple[float, float]:
+        cpu, memory = (1 - self.weights).tolist()
+        return cpu, memory
+
     # Cached facts of pods and nodes
 
     def width(self) -> int:
@@ -127,8 +133,10 @@ class LowRiskOverCommitment:
                 ("stdev", np.float64, (2,)),  # its deviation as measured
                 ("deviation", np.float64, (2,)),  # the same before smoothing
                 ("measured", np.bool_),  # there are metrics of the node
-                ("measured_at", np.float64),  # end of their window; -inf: not stated [unix s]
+                ("measured_at", np.float64),  # end of their window; -inf: not stated, inf: there are none [unix s]
                 ("load_risk", np.float64, (2,)),  # without pods in flight
+                ("limit_slack", np.int64, (2,)),  # capacity without the limits of the bound pods
+                ("score", np.int64),  # by the load's risk alone, while the metrics are fresh
             ]
         )
 
@@ -141,7 +149,12 @@ class LowRiskOverCommitment:
             if self.best_effort_may_fill_node and sums[_BEST_EFFORT]:
                 limit = max(limit, capacity)
             risks.append(load_risk(mean, deviation, request, limit, capacity) if known else 0.0)
-        return *measured, tuple(risks)
+        slack = tuple(
+            [max(capacity - limit, -_MOST) for capacity, limit in zip(measured[0], sums[_LIMIT], strict=True)]
+        )
+        risk = max([weight * risk for weight, risk in zip(self._load_weights, risks, strict=True)])
+        score = 0 if self.parity and not measured[5] else math.trunc(_PERCENT * (1 - risk) + JUST_BELOW_HALF)
+        return *measured, tuple(risks), slack, score
 
     def _measured(self, node: NodeState) -> tuple[Any, ...]:
         """The record without the risk: it does not depend on the node's pods."""
@@ -158,7 +171,7 @@ class LowRiskOverCommitment:
             average, stdev = amounts if reported else (used(percent, capacity) for percent in amounts)
             mean, share = shares(average, stdev, capacity)
             columns.append((capacity, True, mean, share, widened(mean, share, window)))
-        measured_at = -np.inf if reading is None else reading.measured_at
+        measured_at = np.inf if reading is None else reading.measured_at
         return *zip(*columns, strict=True), reading is not None, measured_at
 
     def _reported(self, node: NodeState) -> Utilisation | None:
@@ -186,9 +199,15 @@ class LowRiskOverCommitment:
         is_scored = self.best_effort_may_fill_node if amounts[_BEST_EFFORT] else pod.requests_mid
         if not any(amounts[:_BEST_EFFORT]) and not is_scored:
             return np.zeros(len(nodes), np.int64)
+        table = nodes.tables[NAME]
+        over = nodes.expected(NAME)[:, _LIMIT] > table["limit_slack"] - as_array(amounts)[_LIMIT]
+        if not np.count_nonzero(over) and not self._some_stale(table, nodes.now):
+            # No limits exceed a capacity, so that the risk does not depend on the pod.
+            score: IntArray = table["score"]
+            return score
         risk = self.risk(self.totals(nodes, amounts), self.load_risk(nodes))
         score = round_half_away(_PERCENT * (1 - np.maximum(*risk)))
-        return np.where(nodes.tables[NAME]["measured"], score, 0) if self.parity else score
+        return np.where(table["measured"], score, 0) if self.parity else score
 
     def totals(self, nodes: Nodes, more: Vector = (0, 0, 0, 0, 0)) -> Totals:
         """Return the sums of the nodes, and `more`: the numbers of a pod. Pods in flight count as bound ones."""
@@ -216,13 +235,17 @@ class LowRiskOverCommitment:
         risk: FloatArray = of_load * load
         return np.minimum(np.maximum(of_limits * limits + risk, 0.0), 1.0) if np.count_nonzero(limits) else risk
 
+    def _some_stale(self, table: Table, now: float) -> bool:
+        """Return whether some nodes have metrics that no longer count."""
+        if self.parity or not self.metric_expiration_seconds:
+            return False
+        return not now - float(np.minimum.reduce(table["measured_at"], initial=np.inf)) < self.metric_expiration_seconds
+
     def fresh(self, table: Table, now: float) -> BoolArray:
         """Return which nodes have metrics that still count, shape (N,)."""
         if self.parity or not self.metric_expiration_seconds:
             return table["measured"]
-        fresh: BoolArray = (
-            now - table["measured_at"] < self.metric_expiration_seconds
-        )  # a missing one is infinitely old
+        fresh: BoolArray = now - table["measured_at"] < self.metric_expiration_seconds
         return fresh
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:

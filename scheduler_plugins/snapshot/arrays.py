@@ -1,7 +1,7 @@
 """Nodes as arrays: what filters and scores see. Frozen: a change makes a new snapshot."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -87,18 +87,13 @@ class Table:
     def __init__(self, columns: "Mapping[str, NDArray[Any]] | Table", rows: NDArray[np.intp] | None = None) -> None:
         self._columns = columns  # by the name of a field; the last axis is that of the nodes
         self._rows = rows  # which of them these nodes are; None: all
-        self._made: dict[str, NDArray[Any]] = {}
+        self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        array = self._made.get(name)
+        array: NDArray[Any] | None = self._made.get(name)
         if array is None:
             column = self._columns[name].T if isinstance(self._columns, Table) else self._columns[name]
-            if self._rows is None:
-                array = column.T
-            elif column.flags.fnc:  # its numbers follow one another node by node
-                array = np.asfortranarray(column.T.take(self._rows, 0))
-            else:
-                array = column.take(self._rows, -1).T
+            array = column.T if self._rows is None else column.take(self._rows, -1).T
             self._made[name] = array
         return array
 
@@ -109,16 +104,69 @@ class Table:
         """Return the record of one node, by field."""
         return {name: self[name][row] for name in self}
 
-    def with_array(self, name: str, array: NDArray[Any]) -> "Table":
-        """A copy with one array replaced."""
-        table = Table(self._columns, self._rows)
-        table._made = {**self._made, name: array}
-        return table
+    def derived(self, name: str, make: Callable[[], _Made]) -> _Made:
+        """Return a value that follows from these records, made at the first call; `name` is not the name of a field."""
+        if name not in self._made:
+            self._made[name] = make()
+        made: _Made = self._made[name]
+        return made
 
     def settle(self) -> None:
         """Make all arrays, so that no change of the cluster touches them."""
         for name in self:
             self[name]
+
+
+class CommonColumns:
+    """The columns of the numbers that are no plugin's.
+
+    First the id by which `NodeGroups` knows the node, and `sums` over its bound pods. Of pods in flight: estimated
+    usage, the Prod part of it, and the sums for plugins. First the `mean`: of a pod that may land on k nodes, each has
+    a k-th; then the `whole` of each, and the `variance` of the mean in doubles. `marks` has a bit per pod in flight.
+    """
+
+    def __init__(self, resources: int, sums: int) -> None:
+        self.resources: Final = resources  # R: how many resources load is counted in
+        width = 2 * resources + sums
+        self.sums: Final = slice(1, 1 + sums)
+        self.mean: Final = slice(1 + sums, 1 + sums + width)
+        self.whole: Final = slice(self.mean.stop, self.mean.stop + width)
+        self.landing: Final = slice(self.mean.start, self.whole.stop)
+        self.variance: Final = slice(self.whole.stop, self.whole.stop + width)
+        self.marks: Final = self.variance.stop
+        self.width: Final = self.marks + 1  # how many there are
+
+
+class Common:
+    """The numbers of some nodes that are no plugin's: `rows` has them by `CommonColumns`, shape (N, its width)."""
+
+    __slots__ = ("_cautious", "columns", "rows")
+
+    def __init__(self, rows: IntArray, columns: CommonColumns) -> None:
+        self.rows = rows
+        self.columns = columns
+        self._cautious: IntArray | None = None
+
+    def take(self, rows: NDArray[np.intp]) -> "Common":
+        """The numbers of the nodes of these rows, column by column in memory."""
+        return Common(np.asfortranarray(self.rows.take(rows, 0)), self.columns)
+
+    @property
+    def mean(self) -> IntArray:
+        return self.rows[:, self.columns.mean]
+
+    @property
+    def whole(self) -> IntArray:
+        return self.rows[:, self.columns.whole]
+
+    @property
+    def cautious(self) -> IntArray:
+        """As many pods in flight as may well land on each node, made at the first use; see `Nodes.cautious`."""
+        if self._cautious is None:
+            variance = self.rows[:, self.columns.variance].view(np.float64)
+            further = np.ceil(_DEVIATIONS * np.sqrt(np.maximum(variance, 0.0)))
+            self._cautious = np.minimum(self.whole, self.mean + further.astype(np.int64))
+        return self._cautious
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +175,12 @@ class Nodes:
 
     names: Sequence[str]  # their names
     tables: Mapping[str, Table]  # the plugins' records, by plugin name
-    common: Table
-    """Numbers that are no plugin's: `ids`; `sums` over the bound pods, (N, W); `landing`, of pods in flight: estimated
-    usage, the Prod part of it, and the sums for plugins, (N, 2 (2 R + W)). First the mean: of a pod that may land on k
-    nodes, each has a k-th; then all of each. `variance` is that of the mean, (N, 2 R + W)."""
-    resources: int  # R: how many resources load is counted in
+    common: Common  # numbers that are no plugin's
     accounts: Mapping[str, slice]  # which columns of the sums belong to a plugin, by its name
     plugin_states: Mapping[str, PluginState]
     """The plugins' states of the whole cluster, by their names: the present ones, not copies."""
     now: float  # the time to evaluate ages by. [unix s]
+    cautiously: bool = field(default=False, kw_only=True)  # whether pods in flight count as `cautious` counts them
 
     def __len__(self) -> int:
         return len(self.names)
@@ -143,23 +188,39 @@ class Nodes:
     @property
     def ids(self) -> IntArray:
         """By which `NodeGroups` knows the nodes, shape (N,)."""
-        return self.common["ids"]
+        return self.common.rows[:, 0]
 
     @property
     def in_flight(self) -> IntArray:
         """Estimated usage of pods in flight, shape (N, R)."""
-        return self.common["landing"][:, : self.resources]
+        return self._landed[:, : self.common.columns.resources]
 
     @property
     def in_flight_prod(self) -> IntArray:
         """The part of it that is Prod, shape (N, R)."""
-        return self.common["landing"][:, self.resources : 2 * self.resources]
+        resources = self.common.columns.resources
+        return self._landed[:, resources : 2 * resources]
 
     @property
     def in_flight_sums(self) -> IntArray:
         """The plugins' sums over these pods, shape (N, W)."""
-        landing = self.common["landing"]
-        return landing[:, 2 * self.resources : landing.shape[1] // 2]
+        return self._landed[:, 2 * self.common.columns.resources :]
+
+    @property
+    def most_in_flight(self) -> IntArray:
+        """At least `in_flight`, shape (N, R); ready at once, while the exact value is made at its first use."""
+        landed = self.common.whole if self.cautiously else self.common.mean
+        return landed[:, : self.common.columns.resources]
+
+    @property
+    def _landed(self) -> IntArray:
+        """The counted amounts of the pods in flight, shape (N, 2 R + W)."""
+        return self.common.cautious if self.cautiously else self.common.mean
+
+    @property
+    def marks(self) -> int:
+        """The marks of all pods in flight that may land on these nodes, a bit for each."""
+        return int(np.bitwise_or.reduce(self.common.rows[:, self.common.columns.marks]))
 
     def cautious(self) -> "Nodes":
         """The same nodes as if as many pods in flight had landed on each as may well be.
@@ -167,37 +228,31 @@ class Nodes:
         Which of its nodes a pod lands on is kube-scheduler's choice, so many may land on one: at most all, and hardly
         more than four standard deviations above the mean.
         """
-        landing = self.common["landing"].T
-        if not np.count_nonzero(landing):
-            return self
-        mean, whole = landing[: len(landing) // 2], landing[len(landing) // 2 :]
-        further = np.ceil(_DEVIATIONS * np.sqrt(np.maximum(self.common["variance"].T, 0.0)))
-        cautious = np.concatenate((np.minimum(whole, mean + further.astype(np.int64)), whole))
-        return replace(self, common=self.common.with_array("landing", cautious.T))
+        return Nodes(self.names, self.tables, self.common, self.accounts, self.plugin_states, self.now, cautiously=True)
 
     def take(self, rows: NDArray[np.intp], names: Sequence[str] | None = None) -> "Nodes":
         """Only the nodes of these rows, in this order; `names` saves looking theirs up."""
         if names is None:
             names = [self.names[row] for row in rows.tolist()]
         return Nodes(
-            names=names,
-            tables={plugin: Table(table, rows) for plugin, table in self.tables.items()},
-            common=Table(self.common, rows),
-            resources=self.resources,
-            accounts=self.accounts,
-            plugin_states=self.plugin_states,
-            now=self.now,
+            names,
+            {plugin: Table(table, rows) for plugin, table in self.tables.items()},
+            self.common.take(rows),
+            self.accounts,
+            self.plugin_states,
+            self.now,
+            cautiously=self.cautiously,
         )
 
     def settled(self) -> "Nodes":
         """These nodes, with all arrays made: no change of the cluster touches them."""
-        for table in (self.common, *self.tables.values()):
+        for table in self.tables.values():
             table.settle()
         return self
 
     def bound(self, plugin: str) -> IntArray:
         """A plugin's sums over the bound pods of each node, shape (N, its width)."""
-        return self.common["sums"][:, self.accounts[plugin]]
+        return self.common.rows[:, self.common.columns.sums][:, self.accounts[plugin]]
 
     def expected(self, plugin: str) -> IntArray:
         """A plugin's sums over the pods in flight of each node, shape (N, its width)."""

@@ -184,7 +184,7 @@ class ClusterCache:
         if name not in self._rows:
             charges = self._in_flight.on(name)
             for charge in charges:
-                self._rows.charge(charge.names, charge.pod, -1)
+                self._rows.discharge(charge.pod.uid)
             self._rows.add(name, number)
             for charge in charges:
                 self._rows.charge(charge.names, charge.pod)
@@ -351,9 +351,12 @@ class ClusterCache:
         self._reservations.unreserve(uid)
 
     def _uncharge(self, uid: str) -> None:
-        charge = self._in_flight.pop(uid)
-        if charge is not None:
-            self._rows.charge(charge.names, charge.pod, -1)
+        if self._in_flight.pop(uid) is not None:
+            self._rows.discharge(uid)
+
+    def pods_in_flight(self, nodes: Nodes) -> int:
+        """Return how many pods in flight may land on some of these nodes, which `view` has just returned. [pods]"""
+        return self._rows.pods_in_flight(nodes)
 
     # Ledgers
 

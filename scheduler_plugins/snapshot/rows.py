@@ -2,20 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_plugins.snapshot.accounts import Accounts
-from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes, Snapshot, Table, rows_of
+from scheduler_plugins.snapshot.arrays import (
+    Common,
+    CommonColumns,
+    FloatArray,
+    IntArray,
+    Nodes,
+    Snapshot,
+    Table,
+    rows_of,
+)
 from scheduler_plugins.snapshot.plugin_state import PluginState
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
 
-_COMMON: Final = ""  # the table that is no plugin's
-_BY_NODE: Final = frozenset({"landing", "variance"})
-"""Columns with the numbers of a node together in memory: they are written for a few nodes at a time."""
+_MARKS: Final = 62  # how many pods in flight have a mark, a bit each [pods]
 _ABSENT: Final = object()  # in place of a value that was not written yet
 _LARGEST_SUM: Final = 2**61  # two of them, and what pods in flight add, stay in 64 bits
 
@@ -37,14 +44,16 @@ class Rows:
         self._names: list[str] = []
         self._index: dict[str, int] = {}
         self._nothing: Vector = (0,) * resources
-        wide = 2 * resources + accounts.width
-        landing = [("landing", np.int64, (2 * wide,)), ("variance", np.float64, (wide,))]
-        common = np.dtype([("ids", np.int64), ("sums", np.int64, (accounts.width,)), *landing])
-        self._tables = tuple(dtypes)
-        tables = {_COMMON: common, **dtypes}
-        self._columns: dict[str, _Columns] = {table: _columns(dtype) for table, dtype in tables.items()}
+        self._common_columns = CommonColumns(resources, accounts.width)
+        self._common: IntArray = np.zeros((64, self._common_columns.width), np.int64)
+        self._charged: dict[str, _Charged] = {}  # the charges of pods in flight by uid
+        self._free_marks = [1 << bit for bit in range(_MARKS)]
+        self._unmarked: dict[str, Sequence[str]] = {}  # the nodes of charged pods beyond these
+        self._members = 0  # changes with every node that comes or goes
+        self._columns: dict[str, _Columns] = {table: _columns(dtype) for table, dtype in dtypes.items()}
         self._records: dict[str, dict[str, Sequence[Any]]] = {table: {} for table in dtypes}  # as written last, by node
         self._frozen: dict[str, _Columns] = {}
+        self._frozen_common: Common | None = None
         self._frozen_names: tuple[str, ...] | None = None
         self._frozen_index: Mapping[str, int] = {}
         self._scattered = False  # whether nodes have come or gone since `_gather_names`
@@ -64,11 +73,13 @@ class Rows:
         for columns in self._columns.values():
             for field, column in columns.items():
                 if row >= column.shape[-1]:
-                    shape = (*column.shape[:-1], max(64, 2 * row))
-                    columns[field] = np.zeros(shape, column.dtype, "F" if field in _BY_NODE else "C")
+                    columns[field] = np.zeros((*column.shape[:-1], max(64, 2 * row)), column.dtype)
                     columns[field][..., :row] = column
                 columns[field][..., row] = np.zeros((), column.dtype)
-        self._columns[_COMMON]["ids"][row] = number
+        if row >= len(self._common):
+            self._common = np.concatenate((self._common, np.zeros_like(self._common)))
+        self._common[row] = 0
+        self._common[row, 0] = number
         self._members_changed()
 
     def remove(self, name: str) -> None:
@@ -80,6 +91,7 @@ class Rows:
             for columns in self._columns.values():
                 for column in columns.values():
                     column[..., row] = column[..., len(self._names)]
+            self._common[row] = self._common[len(self._names)]
             self._names[row] = last
             self._index[last] = row
         self._members_changed()
@@ -87,7 +99,9 @@ class Rows:
     def _members_changed(self) -> None:
         self._frozen_names = None
         self._frozen.clear()
+        self._frozen_common = None
         self._scattered = True
+        self._members += 1
 
     def _gather_names(self) -> None:
         """Copy names and row numbers to where they follow one another in memory: a look-up then takes half the time."""
@@ -111,25 +125,57 @@ class Rows:
 
     def write_sums(self, name: str, sums: Vector) -> None:
         """Write a node's sums over its bound pods; thousands of them, of the largest amounts, are beyond 64 bits."""
-        column, row = self._columns[_COMMON]["sums"], self._index[name]
         large = any(abs(amount) > _LARGEST_SUM for amount in sums)
-        column[:, row] = [max(-_LARGEST_SUM, min(amount, _LARGEST_SUM)) for amount in sums] if large else sums
-        self._frozen.pop(_COMMON, None)
+        amounts = [max(-_LARGEST_SUM, min(amount, _LARGEST_SUM)) for amount in sums] if large else sums
+        self._common[self._index[name], self._common_columns.sums] = amounts
+        self._frozen_common = None
 
-    def charge(self, names: Sequence[str], pod: PodRequest, times: int = 1) -> None:
-        """Add a pod in flight to some nodes (or take it off: -1), of which it will be bound to one."""
+    def charge(self, names: Sequence[str], pod: PodRequest) -> None:
+        """Add a pod in flight to some nodes, of which it will be bound to one."""
         amounts = (*pod.estimate, *(pod.estimate if pod.prod else self._nothing), *self._accounts.flat(pod.amounts))
-        if not names or not any(amounts):
-            return
-        (landing, variance), listed = _parts(amounts, len(names)), [self._index.get(name, -1) for name in names]
+        mark = self._free_marks.pop() if self._free_marks else 0
+        if not mark:
+            self._unmarked[pod.uid] = names
+        parts, variance = _parts(amounts, len(names))
+        charged = self._charged[pod.uid] = self._located(_Charged(names, parts, variance, mark))
+        self._change(charged, np.add)
+
+    def discharge(self, uid: str) -> None:
+        """Take a charged pod off its nodes."""
+        charged = self._charged.pop(uid)
+        if charged.mark:
+            self._free_marks.append(charged.mark)
+        else:
+            del self._unmarked[uid]
+        self._change(charged if charged.members == self._members else self._located(charged), np.subtract)
+
+    def _located(self, charged: "_Charged") -> "_Charged":
+        """The charge with the present rows of its nodes."""
+        listed, landing = [self._index.get(name, -1) for name in charged.names], charged.parts
         rows = np.array(listed, np.intp)
         if -1 in listed:
-            present = rows >= 0
-            rows, landing = rows[present], landing[present]
-        common = self._columns[_COMMON]
-        common["landing"].T[rows] += times * landing
-        common["variance"].T[rows] += times * variance
-        self._frozen.pop(_COMMON, None)
+            rows, landing = rows[rows >= 0], landing[rows >= 0]
+        return charged._replace(rows=rows, landing=landing, members=self._members)
+
+    def _change(self, charged: "_Charged", operation: np.ufunc) -> None:
+        """Add a charge to its nodes, or subtract it."""
+        columns, block = self._common_columns, self._common.take(charged.rows, 0)
+        for numbers, amounts in (
+            (block[:, columns.landing], charged.landing),
+            (block[:, columns.variance].view(np.float64), charged.variance),
+            (block[:, columns.marks], charged.mark),
+        ):
+            operation(numbers, amounts, out=numbers)
+        self._common[charged.rows] = block
+        self._frozen_common = None
+
+    def pods_in_flight(self, nodes: Nodes) -> int:
+        """Return how many pods in flight may land on some of these nodes. [pods]"""
+        marked = nodes.marks.bit_count()
+        if not self._unmarked:
+            return marked
+        there = set(nodes.names)
+        return marked + sum(not there.isdisjoint(names) for names in self._unmarked.values())
 
     def view(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
         """Some nodes as they are, and the names that are not known. Valid until the next change.
@@ -142,9 +188,8 @@ class Rows:
         rows, present, unknown = rows_of(names, self._index)
         return Nodes(
             names=present,
-            tables={table: Table(self._columns[table], rows) for table in self._tables},
-            common=Table(self._columns[_COMMON], rows),
-            resources=len(self._nothing),
+            tables={table: Table(columns, rows) for table, columns in self._columns.items()},
+            common=Common(self._common, self._common_columns).take(rows),
             accounts=self._accounts.slices,
             plugin_states=self._plugin_states,
             now=now,
@@ -160,11 +205,14 @@ class Rows:
             self._frozen[table] = {field: column[..., : len(self._names)].copy("K") for field, column in columns}
             for column in self._frozen[table].values():
                 column.flags.writeable = False
+        if self._frozen_common is None:
+            common = self._common[: len(self._names)].copy()
+            common.flags.writeable = False
+            self._frozen_common = Common(common, self._common_columns)
         return Snapshot(
             names=self._frozen_names,
-            tables={table: Table(self._frozen[table]) for table in self._tables},
-            common=Table(self._frozen[_COMMON]),
-            resources=len(self._nothing),
+            tables={table: Table(columns) for table, columns in self._frozen.items()},
+            common=self._frozen_common,
             accounts=self._accounts.slices,
             plugin_states=self._plugin_states,
             now=now,
@@ -176,6 +224,18 @@ def _columns(dtype: np.dtype[Any]) -> _Columns:
     """Empty columns for the fields of a record; the last axis is that of the nodes."""
     fields = ((name, dtype[name]) for name in dtype.names or ())
     return {name: np.zeros((*reversed(field.shape), 0), field.base) for name, field in fields}
+
+
+class _Charged(NamedTuple):
+    """The charge of a pod in flight."""
+
+    names: Sequence[str]  # its k nodes
+    parts: IntArray  # what each of them is charged, shape (k, 2 amounts)
+    variance: FloatArray  # of it, shape (amounts,)
+    mark: int  # the pod's bit; 0: it has none
+    rows: NDArray[np.intp] = np.zeros(0, np.intp)  # the rows of the nodes that are known
+    landing: IntArray = np.zeros(0, np.int64)  # their parts
+    members: int = -1  # the version of the nodes for which these hold
 
 
 @lru_cache(maxsize=64)  # pods of a workload are charged alike

@@ -1,5 +1,6 @@
 """Amounts of a resource as integers: CPU in milli-cores, everything else in base units (bytes, pieces)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -80,11 +81,11 @@ def unix_time(text: str | None) -> float | None:
     return datetime.fromisoformat(text).timestamp() if text else None
 
 
-_JUST_BELOW_HALF: Final = np.nextafter(0.5, 0.0)
+JUST_BELOW_HALF: Final = math.nextafter(0.5, 0.0)
 """Adding this, not 0.5, keeps the number just below one half from reaching one; x.5 still does: the sum rounds up."""
 
 
 def round_half_away(values: Any) -> NDArray[np.int64]:  # noqa: ANN401 - whatever numpy takes for an array of floats
     """Nearest integers, halves away from zero: 64.5 -> 65, -64.5 -> -65, 65.49 -> 65."""
     numbers = np.asarray(values, dtype=np.float64)
-    return np.trunc(numbers + np.copysign(_JUST_BELOW_HALF, numbers)).astype(np.int64)
+    return np.trunc(numbers + np.copysign(JUST_BELOW_HALF, numbers)).astype(np.int64)

@@ -1,7 +1,6 @@
 """The state of quotas, fed by watches: quotas, pods, nodes, disruption budgets, and claims."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -62,7 +61,7 @@ class QuotaCluster:
         self._max_missing = max_missing
         self.ledger = QuotaLedger()  # quotas and charges
         self.namespaces: Final = Namespaces()  # labels of namespaces
-        self._priorities: dict[str, Counter[int]] = {}
+        self._priorities: dict[str, dict[int, int]] = {}
         self.pods: Final[dict[str, QuotaPod]] = {}  # every pod that has not ended, by uid
         self._with_anti_affinity: dict[str, QuotaPod] = {}
         self._on_node: dict[str, dict[str, QuotaPod]] = {}
@@ -290,8 +289,10 @@ class QuotaCluster:
 
     def place(self, pod: QuotaPod) -> None:
         """A pod that was read is there, or has changed."""
-        pod = self.devices.charged(pod)
-        self._note_nomination(pod, self.pods.get(pod.uid))
+        pod, former = self.devices.charged(pod), self.pods.get(pod.uid)
+        if pod.charged and pod == former:
+            return  # most changes of a running pod's status are of no interest here
+        self._note_nomination(pod, former)
         self._forget(pod.uid)
         if pod.live:
             self.pods[pod.uid] = pod
@@ -354,12 +355,12 @@ class QuotaCluster:
     def _count_priority(self, pod: QuotaPod, change: int) -> None:
         if pod.static:
             return
-        counts = self._priorities.get(pod.namespace)
-        if counts is None:
-            counts = self._priorities[pod.namespace] = Counter()
-        counts[pod.priority] += change
-        if not counts[pod.priority]:
-            del counts[pod.priority]
+        counts = self._priorities.setdefault(pod.namespace, {})
+        count = counts.get(pod.priority, 0) + change
+        if count:
+            counts[pod.priority] = count
+            return
+        del counts[pod.priority]
         if not counts:
             del self._priorities[pod.namespace]
 

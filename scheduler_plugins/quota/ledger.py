@@ -157,12 +157,14 @@ class QuotaLedger:
 
     def _change(self, charge: Charge, former: Charge) -> None:
         """Take one charge of a pod for another of the same namespace: most are the same amounts, seen bound now."""
-        namespace, more = charge.namespace, minus(charge.amounts, former.amounts)
-        if charge.bound == former.bound:
-            self._add(namespace, more, bound=charge.bound)
-            return
-        if any(more.values()):
-            self._add(namespace, more, bound=False)
+        namespace = charge.namespace
+        if charge.amounts is not former.amounts:
+            more = minus(charge.amounts, former.amounts)
+            if charge.bound == former.bound:
+                self._add(namespace, more, bound=charge.bound)
+                return
+            if any(more.values()):
+                self._add(namespace, more, bound=False)
         change = charge.amounts if charge.bound else minus(NOTHING, former.amounts)
         self._bound[namespace] = plus(self._bound.get(namespace, NOTHING), change)
 

@@ -174,6 +174,8 @@ _NO_WINDOW: Final = EstimationWindow(None, None)
 
 def estimation_window(pod: Mapping[str, Any], rules: LoadRules) -> EstimationWindow:
     """The forced estimation window of a pod, by its annotations (where allowed) and the rules."""
+    if not (rules.allow_customize or rules.seconds_after_scheduled or rules.seconds_after_initialized):
+        return _NO_WINDOW
     scheduled = _seconds(pod, rules, names.ANNOTATION_ESTIMATED_SECONDS_AFTER_SCHEDULED, rules.seconds_after_scheduled)
     after = _seconds(pod, rules, names.ANNOTATION_ESTIMATED_SECONDS_AFTER_INITIALIZED, rules.seconds_after_initialized)
     initialized = condition_time(pod, "Initialized") if after else None

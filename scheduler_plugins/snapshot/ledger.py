@@ -151,11 +151,12 @@ class NodeLedger:
 
         A pod without a time of scheduling was scheduled now, unless nothing of it that matters changed.
         """
-        former = self._pods.get(pod.uid)
+        former, since = self._pods.get(pod.uid), pod.scheduled_at
+        if since is None:
+            unchanged = former is not None and former.pod.fingerprint == pod.fingerprint
+            since = former.timestamp if former and unchanged else now
         self.unassign(pod.uid)
-        unchanged = former is not None and former.pod.fingerprint == pod.fingerprint
-        since = former.timestamp if former and unchanged else now
-        self._pods[pod.uid] = Assigned(pod, since if pod.scheduled_at is None else pod.scheduled_at)
+        self._pods[pod.uid] = Assigned(pod, since)
         self.sums = Terms(*map(_plus, self.sums, self.terms_of(pod.uid)))
 
     def unassign(self, uid: str) -> None:

@@ -47,11 +47,16 @@ class PodTemplate(NamedTuple):
     preferences: Preferences
     present: bool
     amounts: Mapping[str, Vector]
+    within_bounds: bool  # whether all amounts of the pod count, see `bounded`
 
     @classmethod
     def of(cls, pod: Mapping[str, Any], rules: LoadRules, accounts: Accounts | None) -> "PodTemplate":
         """Read a pod. Raises as `PodRequest.from_json`."""
+        given, pod = pod, bounded(pod)
+        within_bounds = pod is given
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+        if max([len(spec.get(kind) or ()) for kind in _KINDS]) > MOST_CONTAINERS:
+            pod = _shorter(pod)
         return cls(
             band=priority_class(pod),
             priority=_priority(spec),
@@ -61,10 +66,11 @@ class PodTemplate(NamedTuple):
             preferences=NO_PREFERENCES if spec.get("nodeName") else Preferences.of(pod),
             present=not is_terminal(pod),
             amounts=accounts.read(pod) if accounts else _NO_AMOUNTS,
+            within_bounds=within_bounds,
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which would take three times as long to construct
 class PodRequest:
     """A pod, pending or placed."""
 
@@ -97,8 +103,7 @@ class PodRequest:
 
     def drop_facts(self) -> "PodRequest":
         """Drop the facts of plugins, which keep those of bound pods themselves: there may be 150,000 pods."""
-        object.__setattr__(self, "facts", NO_FACTS)
-        object.__setattr__(self, "alike", ())
+        self.facts, self.alike = NO_FACTS, ()
         return self
 
     @classmethod
@@ -122,11 +127,8 @@ class PodRequest:
             ValueError: a time is not RFC 3339.
         """
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-        whole = pod = bounded(pod)
-        if max([len(spec.get(kind) or ()) for kind in _KINDS]) > MOST_CONTAINERS:
-            pod = _shorter(pod)
         common = template(pod) if template else PodTemplate.of(pod, rules, accounts)
-        facts = accounts.facts(whole) if accounts else NO_FACTS
+        facts = accounts.facts(pod if common.within_bounds else bounded(pod)) if accounts else NO_FACTS
         node_name, scheduled_at = str(spec.get("nodeName") or ""), condition_time(pod, "PodScheduled")
         return cls(
             uid=sys.intern(str(metadata.get("uid") or "")),

@@ -18,6 +18,7 @@ import yaml
 from crds.cluster_colocation_profile import PATH as PROFILES
 from kubectl_headroom.__main__ import main
 from manager.profiles.pod_schema import PATH as OPEN_API
+from tests import rounds
 from tests.crds.mid_cases import exact, random_pod, shortened
 from tests.manager.profiles.made import SCHEMA_FILE, Json, known, made, schema
 from tests.manager.stage import ROOT, Manager, Stage, prepared, rendered
@@ -264,13 +265,16 @@ def test_standby_serves_and_takes_over(profiled: Profiled) -> None:
 
 
 def test_random_pods_are_accepted(profiled: Profiled) -> None:
-    """The API server accepts each of 300 random pods with the profile as without it, with the function's result."""
+    """The API server accepts random pods with the profile as without it, with the function's result.
+
+    300 pods; in `make soak` 10,000.
+    """
     profiled.manager()
     spec = {**SPEC, "selector": None, "patch": {"spec": {"terminationGracePeriodSeconds": 5}}}
     profiled.put(**spec)
     state, choices, accepted = known(made("reports", **spec)), random.Random(36), 0  # noqa: S311 - no secret
     profiled.expect(lambda: profiled.profile_of() == "reports", "the profile applies")
-    for _ in range(300):
+    for _ in range(10_000 if rounds.SOAK else 300):
         pod = random_pod(choices)
         try:
             plain = profiled.api.request("POST", "/api/v1/namespaces/default/pods?dryRun=All", pod)

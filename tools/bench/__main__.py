@@ -46,6 +46,7 @@ PARTS: Final[dict[str, Part]] = {
     "webhook": Part("manager", "50 new pods a second through the webhook", 1.5, "webhook:part", cluster=True),
     "manager-cluster": Part("manager", "500 to 5,000 nodes on a real API server", 15.0, "manager:part", cluster=True),
     "scheduler-compute": Part("scheduler", "filters and scores of 5,000 nodes", 1.5, "extender:compute"),
+    "growth": Part("scheduler", "the extender with 100 to 10,000 nodes", 1.5, "growth:measure"),
     "extender": Part("scheduler", "answers over HTTP", 0.5, "extender:http"),
     "placement": Part("scheduler", "hot node-hours by scheduler, a simulated week", 8.0, "placement:measure"),
     "large-pods": Part("scheduler", "memory of each service under pods of a mebibyte", 6.0, "large_pods:measure"),

@@ -49,13 +49,15 @@ Json = dict[str, Any]
 class Work:
     """The extender's parts without HTTP, filled as by its watches."""
 
-    def __init__(self, enabled: Sequence[Enabled], rules: LoadRules, nodes: int) -> None:
+    def __init__(
+        self, enabled: Sequence[Enabled], rules: LoadRules, nodes: int, pods_per_node: int = PODS_PER_NODE
+    ) -> None:
         self.enabled = enabled
         self.cache = ClusterCache(rules, {part.name: part.plugin for part in enabled})
         for number in range(nodes):
             self.cache.put_node(fresh(made.node(number, NOW)))
         for number in range(nodes):
-            pods = [self.pod(index, number) for index in range(PODS_PER_NODE)]
+            pods = [self.pod(index, number) for index in range(pods_per_node)]
             for pod in pods:
                 self.cache.put_pod(pod, NOW)
             metric = {**made.node_metric(number), **made.usage_report(number, NOW)}

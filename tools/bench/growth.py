@@ -1,0 +1,65 @@
+"""Costs of the extender's own work as a cluster grows, from 100 to 10,000 nodes with ten pods each."""
+
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from scheduler_plugins.framework.cycle import Cycle
+from scheduler_plugins.profile.load import load_profile
+from tools.bench import scheduler_parts as parts
+from tools.bench.costs import WARM_UP, memory_mib, timed
+from tools.bench.extender import NOW, Work
+from tools.bench.rows import Table
+
+SIZES, QUICK_SIZES = (100, 1000, 5000, 10_000), (10, 20)  # numbers of nodes
+PODS_PER_NODE: Final = 10
+CALLS, QUICK_CALLS = 300, 3
+LEAST_NODES, SAMPLED = 100, 0.05
+"""The nodes that kube-scheduler sends: at least so many, and this share (`percentageOfNodesToScore`)."""
+HEADER: Final = ("nodes", "pods", "RSS", "RSS before the first object", "filling the cache", "a request", "an event")
+
+
+def measure(*, quick: bool = False) -> Iterator[Table]:
+    """Measure each size in a process of its own."""
+    sizes, calls = (QUICK_SIZES, QUICK_CALLS) if quick else (SIZES, CALLS)
+    rows: list[tuple[str, ...]] = [HEADER]
+    for nodes in sizes:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as one:
+            rows.append(one.submit(_row, nodes, calls).result())
+    yield Table(
+        "CPU time of the extender with all plugins: filter and score of a pod, and the event of its binding", rows
+    )
+
+
+def _row(nodes: int, calls: int) -> tuple[str, ...]:
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump(parts.profile(parts.Mode(parts.SHORTLIST)), file)
+        file.flush()
+        profile = load_profile(Path(file.name))
+    before, began = memory_mib()[0], time.process_time()
+    work = Work(profile.enabled, profile.load_rules, nodes, PODS_PER_NODE)
+    filled = time.process_time() - began
+    cycle, cache = Cycle(work.enabled), work.cache
+    sent = work.names[: max(LEAST_NODES, round(nodes * SAMPLED))]
+    pod = work.pod(0, 0, nodeName="")
+    bound = iter([work.pod(PODS_PER_NODE + number, number % nodes) for number in range(2 * (calls + WARM_UP))])
+
+    def request() -> None:
+        wanted = cache.read(pod)
+        found, _ = cache.select(sent, NOW)
+        cycle.filter(wanted, found)
+        cycle.score(wanted, found)
+
+    def event() -> None:
+        cache.put_pod(next(bound), NOW)
+
+    requests, events = timed(request, calls, event), timed(event, calls)
+    times = (f"{timings.milliseconds(50):.2f} ms" for timings in (requests, events))
+    rss = (f"{size:.0f} MiB" for size in (memory_mib()[0], before))
+    return f"{nodes:,}", f"{nodes * PODS_PER_NODE:,}", *rss, f"{filled:.1f} s", *times

@@ -82,15 +82,16 @@ class Table:
     An array is made at its first use, so that a decision copies only the fields that it reads.
     """
 
-    __slots__ = ("_columns", "_made", "_rows")
+    __slots__ = ("_columns", "_least", "_made", "_rows")
 
     def __init__(self, columns: "Mapping[str, NDArray[Any]] | Table", rows: NDArray[np.intp] | None = None) -> None:
         self._columns = columns  # by the name of a field; the last axis is that of the nodes
         self._rows = rows  # which of them these nodes are; None: all
-        self._made: dict[str, Any] = {}
+        self._made: dict[str, NDArray[Any]] = {}
+        self._least: dict[str, float] = {}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        array: NDArray[Any] | None = self._made.get(name)
+        array = self._made.get(name)
         if array is None:
             column = self._columns[name].T if isinstance(self._columns, Table) else self._columns[name]
             array = column.T if self._rows is None else column.take(self._rows, -1).T
@@ -104,12 +105,12 @@ class Table:
         """Return the record of one node, by field."""
         return {name: self[name][row] for name in self}
 
-    def derived(self, name: str, make: Callable[[], _Made]) -> _Made:
-        """Return a value that follows from these records, made at the first call; `name` is not the name of a field."""
-        if name not in self._made:
-            self._made[name] = make()
-        made: _Made = self._made[name]
-        return made
+    def least(self, name: str) -> float:
+        """Return the least number of a field of doubles, inf without nodes."""
+        least = self._least.get(name)
+        if least is None:
+            least = self._least[name] = float(np.minimum.reduce(self[name], initial=np.inf))
+        return least
 
     def settle(self) -> None:
         """Make all arrays, so that no change of the cluster touches them."""

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -42,6 +43,9 @@ class Health:
 
 
 def _problems(checks: Mapping[str, Line]) -> list[str]:
+    with suppress(Exception):  # a check that raises is logged below
+        if not any(line() for line in checks.values()):
+            return []
     return [problem for name, line in checks.items() if (problem := _result(name, line))]
 
 

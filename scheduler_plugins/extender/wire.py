@@ -203,7 +203,13 @@ def _pod(raw: msgspec.Raw) -> Mapping[str, Any]:
         raise BadRequest("Pod: is missing")
     if parts.metadata is None or parts.spec is None:
         raise BadRequest("Pod: is missing its metadata or its spec")
-    identity = msgspec.to_builtins(parts.metadata)
+    metadata = parts.metadata
+    identity = {
+        "name": metadata.name,
+        "namespace": metadata.namespace,
+        "uid": metadata.uid,
+        "resourceVersion": metadata.resource_version,
+    }
     return {"metadata": {name: text for name, text in identity.items() if isinstance(text, str)}, "raw": raw}
 
 
@@ -216,7 +222,7 @@ def filter_reply(result: FilterResult, arguments: Arguments) -> bytes:
     Raises ValueError: it names a node that was not requested, which would make kube-scheduler fail the pod.
     """
     failed, unresolvable = result.failed or {}, result.unresolvable or {}
-    _only_sent({*result.names, *failed, *unresolvable}, arguments.names)
+    _only_sent((*result.names, *failed, *unresolvable), arguments.names)
     return _ENCODE(_Filtered(None, result.names, failed, unresolvable, result.error))
 
 
@@ -250,6 +256,5 @@ def error_reply(message: str) -> bytes:
 
 
 def _only_sent(named: Iterable[str], sent: Iterable[str]) -> None:
-    unknown = set(named).difference(sent)
-    if unknown:
+    if unknown := set(named).difference(sent):
         raise ValueError(f"the response names nodes that were not sent: {', '.join(sorted(unknown))}")

@@ -1,9 +1,9 @@
 """A pod against some nodes: run the filters and join their verdicts, weigh the scores and round once."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from scheduler_plugins.framework.plugin import (
     Victims,
 )
 from scheduler_plugins.framework.verdict import Refusal, Verdict
-from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes
+from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 
 MAX_SCORE = 100.0  # the best score; the worst is 0
@@ -77,15 +77,15 @@ class Cycle:
 
         Without nodes it has all refusals that filters may give.
         """
-        passed_over = {name for name, _ in self._post_filters} if preempting else set()
-        verdict = Verdict.all_pass(len(nodes))
+        passed_over = {name for name, _ in self._post_filters} if preempting else frozenset()
+        verdict: Verdict | None = None
         for _, result in self.verdicts(pod, nodes, passed_over):
             if len(nodes) and result.refuses_none:
                 continue
-            verdict = verdict.then(result)
+            verdict = result if verdict is None else verdict.then(result)
             if len(nodes) and not verdict.passes.any():
                 break  # nothing further would count
-        return verdict
+        return Verdict.all_pass(len(nodes)) if verdict is None else verdict
 
     def refuses(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
         """Return why no node may have the pod, whatever the node; None: that depends on the node."""
@@ -123,7 +123,8 @@ class Cycle:
         if scores.size and not _in_range(scores):
             for row, (name, _, _) in enumerate(self._scores):
                 scores[row] = _checked(name, scores[row], nodes)
-        total: FloatArray = np.add.reduce(scores * self._weights, axis=0)
+        scores *= self._weights
+        total: FloatArray = np.add.reduce(scores, axis=0)
         return total / self._weight
 
     def scores(self, pod: PodRequest, nodes: Nodes) -> Iterator[tuple[str, float, FloatArray]]:
@@ -146,14 +147,13 @@ class Cycle:
 
     def _call(self, name: str, plugin: object, method: str, *arguments: object) -> Any:  # noqa: ANN401 - as it answers
         """Return the result of a plugin; the call is observed. Raises PluginError: it fails."""
-        started, failed, point = time.perf_counter(), True, method.removesuffix("s")
+        started, point = perf_counter(), "recognise" if method == "recognises" else method
         try:
             result = getattr(plugin, method)(*arguments)
-            failed = False
         except Exception as error:
+            self._observe(name, point, perf_counter() - started, True)
             raise PluginError(f"{name} could not {point}: {type(error).__name__}: {error}") from error
-        finally:
-            self._observe(name, point, time.perf_counter() - started, failed)
+        self._observe(name, point, perf_counter() - started, False)
         return result
 
 
@@ -169,8 +169,8 @@ def _checked(name: str, scores: IntArray | FloatArray, nodes: Nodes) -> FloatArr
 
 
 def _in_range(scores: FloatArray) -> bool:
-    within: BoolArray = (scores >= 0.0) & (scores <= MAX_SCORE)  # False for NaN
-    return int(np.count_nonzero(within)) == within.size
+    least, most = np.minimum.reduce(scores, axis=None), np.maximum.reduce(scores, axis=None)
+    return bool(least >= 0.0 and most <= MAX_SCORE)  # False for NaN
 
 
 def rounded(scores: FloatArray) -> IntArray:

@@ -166,11 +166,12 @@ class LoadAware(LoadAwareArguments):
         table = nodes.tables[NAME]
         left = table["slack"] - as_array(pod.estimate)
         over = nodes.most_in_flight > left
-        if nodes.cautiously and np.count_nonzero(over):
+        exceeded = np.logical_or.reduce(over, axis=None)
+        if nodes.cautiously and exceeded:
             over = nodes.in_flight > left
         if self.filter_expired_node_metrics and self._some_expired(table, nodes.now):
             return np.flatnonzero(over.any(axis=1) | (self.expired(table, nodes.now) & table["reported"]))
-        return np.flatnonzero(over.any(axis=1)) if np.count_nonzero(over) else _NO_ROWS
+        return np.flatnonzero(over.any(axis=1)) if exceeded else _NO_ROWS
 
     def _evaluate(self, account: Account) -> IntArray:
         """Indices into the refusals, shape (N,)."""
@@ -227,7 +228,7 @@ class LoadAware(LoadAwareArguments):
         limit = self.node_metric_expiration_seconds
         if limit is None:
             return False
-        age = now - table.derived("oldest", lambda: float(np.minimum.reduce(table["updated"], initial=np.inf)))
+        age = now - table.least("updated")
         return age >= limit if limit > 0 else age == np.inf
 
     def all_expired(self, nodes: Nodes) -> str:

@@ -201,7 +201,7 @@ class LowRiskOverCommitment:
             return np.zeros(len(nodes), np.int64)
         table = nodes.tables[NAME]
         over = nodes.expected(NAME)[:, _LIMIT] > table["limit_slack"] - as_array(amounts)[_LIMIT]
-        if not np.count_nonzero(over) and not self._some_stale(table, nodes.now):
+        if not np.logical_or.reduce(over, axis=None) and not self._some_stale(table, nodes.now):
             # No limits exceed a capacity, so that the risk does not depend on the pod.
             score: IntArray = table["score"]
             return score
@@ -239,7 +239,7 @@ class LowRiskOverCommitment:
         """Return whether some nodes have metrics that no longer count."""
         if self.parity or not self.metric_expiration_seconds:
             return False
-        return not now - float(np.minimum.reduce(table["measured_at"], initial=np.inf)) < self.metric_expiration_seconds
+        return not now - table.least("measured_at") < self.metric_expiration_seconds
 
     def fresh(self, table: Table, now: float) -> BoolArray:
         """Return which nodes have metrics that still count, shape (N,)."""

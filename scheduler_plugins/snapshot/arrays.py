@@ -82,15 +82,16 @@ class Table:
     An array is made at its first use, so that a decision copies only the fields that it reads.
     """
 
-    __slots__ = ("_columns", "_made", "_rows")
+    __slots__ = ("_columns", "_least", "_made", "_rows")
 
     def __init__(self, columns: "Mapping[str, NDArray[Any]] | Table", rows: NDArray[np.intp] | None = None) -> None:
         self._columns = columns  # by the name of a field; the last axis is that of the nodes
         self._rows = rows  # which of them these nodes are; None: all
-        self._made: dict[str, Any] = {}
+        self._made: dict[str, NDArray[Any]] = {}
+        self._least: dict[str, float] = {}
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        array: NDArray[Any] | None = self._made.get(name)
+        array = self._made.get(name)
         if array is None:
             column = self._columns[name].T if isinstance(self._columns, Table) else self._columns[name]
             array = column.T if self._rows is None else column.take(self._rows, -1).T
@@ -104,12 +105,12 @@ class Table:
         """Return the record of one node, by field."""
         return {name: self[name][row] for name in self}
 
-    def derived(self, name: str, make: Callable[[], _Made]) -> _Made:
-        """Return a value that follows from these records, made at the first call; `name` is not the name of a field."""
-        if name not in self._made:
-            self._made[name] = make()
-        made: _Made = self._made[name]
-        return made
+    def least(self, name: str) -> float:
+        """Return the least number of a field of doubles, inf without nodes."""
+        least = self._least.get(name)
+        if least is None:
+            least = self._least[name] = float(np.minimum.reduce(self[name], initial=np.inf))
+        return least
 
     def settle(self) -> None:
         """Make all arrays, so that no change of the cluster touches them."""
@@ -122,34 +123,48 @@ class CommonColumns:
 
     First the id by which `NodeGroups` knows the node, and `sums` over its bound pods. Of pods in flight: estimated
     usage, the Prod part of it, and the sums for plugins. First the `mean`: of a pod that may land on k nodes, each has
-    a k-th; then the `whole` of each, and the `variance` of the mean in doubles. `marks` has a bit per pod in flight.
+    a k-th; then the `whole` of each. `marks` has a bit per pod in flight.
     """
 
     def __init__(self, resources: int, sums: int) -> None:
         self.resources: Final = resources  # R: how many resources load is counted in
-        width = 2 * resources + sums
+        self.amounts: Final = 2 * resources + sums  # how many amounts a pod in flight has
         self.sums: Final = slice(1, 1 + sums)
-        self.mean: Final = slice(1 + sums, 1 + sums + width)
-        self.whole: Final = slice(self.mean.stop, self.mean.stop + width)
-        self.landing: Final = slice(self.mean.start, self.whole.stop)
-        self.variance: Final = slice(self.whole.stop, self.whole.stop + width)
-        self.marks: Final = self.variance.stop
+        self.mean: Final = slice(1 + sums, 1 + sums + self.amounts)
+        self.whole: Final = slice(self.mean.stop, self.mean.stop + self.amounts)
+        self.marks: Final = self.whole.stop
         self.width: Final = self.marks + 1  # how many there are
 
 
 class Common:
-    """The numbers of some nodes that are no plugin's: `rows` has them by `CommonColumns`, shape (N, its width)."""
+    """The numbers of some nodes that are no plugin's: `rows` has them by `CommonColumns`, shape (N, its width).
 
-    __slots__ = ("_cautious", "columns", "rows")
+    `variance` is that of the mean of pods in flight, shape (N, 2 R + W), or with `selected` its rows are these nodes.
+    """
 
-    def __init__(self, rows: IntArray, columns: CommonColumns) -> None:
-        self.rows = rows
+    __slots__ = ("_cautious", "_selected", "_variance", "columns", "rows")
+
+    def __init__(
+        self, columns: CommonColumns, rows: IntArray, variance: FloatArray, selected: NDArray[np.intp] | None = None
+    ) -> None:
         self.columns = columns
+        self.rows = rows
+        self._variance, self._selected = variance, selected
         self._cautious: IntArray | None = None
 
     def take(self, rows: NDArray[np.intp]) -> "Common":
         """The numbers of the nodes of these rows, column by column in memory."""
-        return Common(np.asfortranarray(self.rows.take(rows, 0)), self.columns)
+        return Common(self.columns, np.asfortranarray(self.rows.take(rows, 0)), self.variance, rows)
+
+    @property
+    def variance(self) -> FloatArray:
+        if self._selected is not None:
+            self._variance, self._selected = self._variance.take(self._selected, 0), None
+        return self._variance
+
+    def settle(self) -> None:
+        """Copy all numbers, so that no change of the cluster touches them."""
+        _ = self.variance
 
     @property
     def mean(self) -> IntArray:
@@ -163,8 +178,7 @@ class Common:
     def cautious(self) -> IntArray:
         """As many pods in flight as may well land on each node, made at the first use; see `Nodes.cautious`."""
         if self._cautious is None:
-            variance = self.rows[:, self.columns.variance].view(np.float64)
-            further = np.ceil(_DEVIATIONS * np.sqrt(np.maximum(variance, 0.0)))
+            further = np.ceil(_DEVIATIONS * np.sqrt(np.maximum(self.variance, 0.0)))
             self._cautious = np.minimum(self.whole, self.mean + further.astype(np.int64))
         return self._cautious
 
@@ -248,6 +262,7 @@ class Nodes:
         """These nodes, with all arrays made: no change of the cluster touches them."""
         for table in self.tables.values():
             table.settle()
+        self.common.settle()
         return self
 
     def bound(self, plugin: str) -> IntArray:

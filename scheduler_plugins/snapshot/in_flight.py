@@ -56,6 +56,8 @@ class InFlight:
 
     def expired(self, now: float) -> list[str]:
         """Return the uids of expired charges."""
+        if not self._charges:
+            return []
         present = now if self._steady is None else self._steady()
         # A charge in the future was made before the clock was set back: its age is unknown.
         over = takewhile(lambda item: abs(present - item[1].counted_from) >= self._seconds, self._charges.items())
@@ -200,6 +202,8 @@ class Reservations:
 
     def unreserve(self, uid: str) -> None:
         """End the reservation of a pod, confirmed or not."""
+        if uid not in self._words and not self._unconfirmed.charges:
+            return
         former = self._words.pop(uid, None)
         if self._unconfirmed.charges:
             self._asked.setdefault(uid, former)

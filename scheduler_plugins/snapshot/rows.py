@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import (
+    BoolArray,
     Common,
     CommonColumns,
     FloatArray,
@@ -44,8 +45,9 @@ class Rows:
         self._names: list[str] = []
         self._index: dict[str, int] = {}
         self._nothing: Vector = (0,) * resources
-        self._common_columns = CommonColumns(resources, accounts.width)
-        self._common: IntArray = np.zeros((64, self._common_columns.width), np.int64)
+        self._columns_in_common = CommonColumns(resources, accounts.width)
+        self._common: IntArray = np.zeros((64, self._columns_in_common.width), np.int64)
+        self._variance: FloatArray = np.zeros((64, self._columns_in_common.amounts))
         self._charged: dict[str, _Charged] = {}  # the charges of pods in flight by uid
         self._free_marks = [1 << bit for bit in range(_MARKS)]
         self._unmarked: dict[str, Sequence[str]] = {}  # the nodes of charged pods beyond these
@@ -78,7 +80,9 @@ class Rows:
                 columns[field][..., row] = np.zeros((), column.dtype)
         if row >= len(self._common):
             self._common = np.concatenate((self._common, np.zeros_like(self._common)))
+            self._variance = np.concatenate((self._variance, np.zeros_like(self._variance)))
         self._common[row] = 0
+        self._variance[row] = 0.0
         self._common[row, 0] = number
         self._members_changed()
 
@@ -92,6 +96,7 @@ class Rows:
                 for column in columns.values():
                     column[..., row] = column[..., len(self._names)]
             self._common[row] = self._common[len(self._names)]
+            self._variance[row] = self._variance[len(self._names)]
             self._names[row] = last
             self._index[last] = row
         self._members_changed()
@@ -127,7 +132,7 @@ class Rows:
         """Write a node's sums over its bound pods; thousands of them, of the largest amounts, are beyond 64 bits."""
         large = any(abs(amount) > _LARGEST_SUM for amount in sums)
         amounts = [max(-_LARGEST_SUM, min(amount, _LARGEST_SUM)) for amount in sums] if large else sums
-        self._common[self._index[name], self._common_columns.sums] = amounts
+        self._common[self._index[name], self._columns_in_common.sums] = amounts
         self._frozen_common = None
 
     def charge(self, names: Sequence[str], pod: PodRequest) -> None:
@@ -136,7 +141,7 @@ class Rows:
         mark = self._free_marks.pop() if self._free_marks else 0
         if not mark:
             self._unmarked[pod.uid] = names
-        parts, variance = _parts(amounts, len(names))
+        parts, variance = _parts(amounts, len(names), self._columns_in_common, mark)
         charged = self._charged[pod.uid] = self._located(_Charged(names, parts, variance, mark))
         self._change(charged, np.add)
 
@@ -151,22 +156,19 @@ class Rows:
 
     def _located(self, charged: "_Charged") -> "_Charged":
         """The charge with the present rows of its nodes."""
-        listed, landing = [self._index.get(name, -1) for name in charged.names], charged.parts
-        rows = np.array(listed, np.intp)
-        if -1 in listed:
-            rows, landing = rows[rows >= 0], landing[rows >= 0]
-        return charged._replace(rows=rows, landing=landing, members=self._members)
+        rows = np.array([self._index.get(name, -1) for name in charged.names], np.intp)
+        known = rows >= 0
+        if known.all():
+            return charged._replace(rows=rows, known=None, members=self._members)
+        return charged._replace(rows=rows[known], known=known, members=self._members)
 
     def _change(self, charged: "_Charged", operation: np.ufunc) -> None:
         """Add a charge to its nodes, or subtract it."""
-        columns, block = self._common_columns, self._common.take(charged.rows, 0)
-        for numbers, amounts in (
-            (block[:, columns.landing], charged.landing),
-            (block[:, columns.variance].view(np.float64), charged.variance),
-            (block[:, columns.marks], charged.mark),
-        ):
-            operation(numbers, amounts, out=numbers)
-        self._common[charged.rows] = block
+        rows, known = charged.rows, charged.known
+        for matrix, parts in ((self._common, charged.parts), (self._variance, charged.variance)):
+            block = matrix.take(rows, 0)
+            operation(block, parts if known is None else parts[known], out=block)
+            matrix[rows] = block
         self._frozen_common = None
 
     def pods_in_flight(self, nodes: Nodes) -> int:
@@ -189,7 +191,7 @@ class Rows:
         return Nodes(
             names=present,
             tables={table: Table(columns, rows) for table, columns in self._columns.items()},
-            common=Common(self._common, self._common_columns).take(rows),
+            common=Common(self._columns_in_common, self._common, self._variance).take(rows),
             accounts=self._accounts.slices,
             plugin_states=self._plugin_states,
             now=now,
@@ -206,9 +208,9 @@ class Rows:
             for column in self._frozen[table].values():
                 column.flags.writeable = False
         if self._frozen_common is None:
-            common = self._common[: len(self._names)].copy()
+            common, variance = self._common[: len(self._names)].copy(), self._variance[: len(self._names)].copy()
             common.flags.writeable = False
-            self._frozen_common = Common(common, self._common_columns)
+            self._frozen_common = Common(self._columns_in_common, common, variance)
         return Snapshot(
             names=self._frozen_names,
             tables={table: Table(columns) for table, columns in self._frozen.items()},
@@ -230,22 +232,25 @@ class _Charged(NamedTuple):
     """The charge of a pod in flight."""
 
     names: Sequence[str]  # its k nodes
-    parts: IntArray  # what each of them is charged, shape (k, 2 amounts)
-    variance: FloatArray  # of it, shape (amounts,)
+    parts: IntArray  # the numbers of each of them, shape (k, width of the common columns)
+    variance: FloatArray  # of the mean, shape (k, 2 R + W)
     mark: int  # the pod's bit; 0: it has none
-    rows: NDArray[np.intp] = np.zeros(0, np.intp)  # the rows of the nodes that are known
-    landing: IntArray = np.zeros(0, np.int64)  # their parts
+    rows: NDArray[np.intp] = np.zeros(0, np.intp)  # the rows of the known nodes
+    known: BoolArray | None = None  # which nodes these are, shape (k,); None: all
     members: int = -1  # the version of the nodes for which these hold
 
 
-@lru_cache(maxsize=64)  # pods of a workload are charged alike
-def _parts(amounts: Vector, count: int) -> tuple[IntArray, FloatArray]:
-    """Return the parts of k nodes in a pod that may land on any of them, shape (k, 2 amounts), and their variance.
+@lru_cache(maxsize=256)  # pods of a workload are charged alike
+def _parts(amounts: Vector, count: int, columns: CommonColumns, mark: int) -> tuple[IntArray, FloatArray]:
+    """Return the numbers of k nodes for a pod that may land on any of them, and the variance of the mean.
 
     Of the mean a k-th: a/k in whole numbers; the rest goes to the first nodes. Its variance is a^2 (1/k) (1 - 1/k).
     """
     whole = np.array(amounts, np.int64)
     share = whole // count
-    mean = share + (np.arange(count)[:, None] < whole - share * count)
+    parts = np.zeros((count, columns.width), np.int64)
+    parts[:, columns.mean] = share + (np.arange(count)[:, None] < whole - share * count)
+    parts[:, columns.whole] = whole
+    parts[:, columns.marks] = mark
     variance = np.square(whole.astype(np.float64)) * ((count - 1) / count**2)
-    return np.hstack((mean, np.broadcast_to(whole, mean.shape))), variance
+    return parts, np.tile(variance, (count, 1))

@@ -288,6 +288,14 @@ def undecoded(raw: bytes | msgspec.Raw) -> TypedPod:
     return {"metadata": head.get("metadata") or {}, "raw": raw}
 
 
+def try_decode_pod(raw: bytes | msgspec.Raw) -> TypedPod:
+    """Decode a pod from its JSON; return one that cannot be decoded as `undecoded` does."""
+    try:
+        return decode_pod(raw)
+    except ValueError:
+        return undecoded(raw)
+
+
 def decoded(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     """Decode a pod of `undecoded`; another is decoded already. Raises as `decode_pod` does."""
     return decode_pod(pod["raw"]) if "raw" in pod else pod

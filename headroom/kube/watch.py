@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ from headroom.kube.errors import ApiError, ApiUnavailable
 from headroom.runtime.backoff import Backoff
 
 _LOG: Final = logging.getLogger(__name__)
+_Part = TypeVar("_Part")
 _LONGEST_LINE_BYTES: Final = 64 * 1024 * 1024
 _BUSY: Final = frozenset({429, 503})
 _GONE: Final = 410
@@ -206,9 +207,10 @@ class _Watch:
         async for event in _events(self._api, self._path, query, self._timing, self._health):
             silent = False
             self.outage.recovered()
-            self.version = event.version
+            item = None if event.type == "BOOKMARK" else (self.decode or plain)(event.object)
+            self.version = _version(event.object, item)
             if event.type != "BOOKMARK":
-                yield Changed(event.type, (self.decode or plain)(event.object))
+                yield Changed(event.type, item)
         seconds = time.monotonic() - started
         if silent and seconds >= self._timing.bookmark_seconds:
             # So looks a watch that waits for a version which a restored etcd will only reach much later.
@@ -220,7 +222,7 @@ class _Watch:
 
 async def _events(
     api: ApiServer, path: str, query: dict[str, str], timing: WatchTiming, health: WatchHealth
-) -> AsyncIterator["_Event"]:
+) -> AsyncIterator["_Line"]:
     """The events of one watch, until the server ends it. A stream that breaks after it began just ends, too."""
     seconds = round(random.uniform(1.0, 2.0) * timing.shortest_watch_seconds)  # noqa: S311 - it spreads clients
     params = {**query, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(max(seconds, 1))}
@@ -242,31 +244,26 @@ async def _until_cut(chunks: AsyncIterator[bytes], path: str) -> AsyncIterator[b
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Split chunks into whole lines; drop the text after the last newline of a broken stream."""
-    buffer = bytearray()
+    begun: list[bytes] = []  # parts of the line that has not ended yet
+    size = 0
     async for chunk in chunks:
-        scanned = len(buffer)
-        buffer += chunk
-        while (end := buffer.find(b"\n", scanned)) >= 0:
-            line = bytes(buffer[:end])
-            del buffer[: end + 1]
-            scanned = 0
-            if line.strip():
-                yield line
-        if len(buffer) > _LONGEST_LINE_BYTES:
+        part, *rest = chunk.split(b"\n")
+        begun.append(part)
+        size += len(part)
+        if rest:
+            *lines, part = b"".join(begun), *rest
+            begun, size = [part], len(part)
+            for line in lines:
+                if line.strip():
+                    yield line
+        if size > _LONGEST_LINE_BYTES:
             raise ApiUnavailable(f"a change of more than {_LONGEST_LINE_BYTES} bytes was sent")
 
 
 class _Line(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
     """An event of a watch."""
 
     type: str
-    version: str  # the resource version of the object
     object: msgspec.Raw  # its JSON
 
 
@@ -282,19 +279,34 @@ _LINE: Final = msgspec.json.Decoder(_Line)
 _HEAD: Final = msgspec.json.Decoder(_Head)
 
 
-def _event(line: bytes) -> _Event:
+def _event(line: bytes) -> _Line:
     """Decode an event from a line of JSON.
 
     Raises:
         ApiUnavailable: the line is not an event.
         _Gone: the event ends the watch.
     """
+    event = _decoded(_LINE, line)
+    if event.type == "ERROR":
+        _LOG.debug("The watch ended with %s", bytes(event.object))
+        raise _Gone
+    return event
+
+
+def _version(raw: msgspec.Raw, item: Any = None) -> str:  # noqa: ANN401 - JSON
+    """Return the resource version of an object, given by its JSON and, if it is decoded, as that.
+
+    Raises ApiUnavailable: it has none, so there is nowhere to resume.
+    """
     try:
-        event = _LINE.decode(line)
-        if event.type == "ERROR":
-            _LOG.debug("The watch ended with %s", bytes(event.object))
-            raise _Gone
-        # Without a version there is nowhere to resume.
-        return _Event(event.type, _HEAD.decode(event.object).metadata.resource_version, event.object)
+        version = item["metadata"]["resourceVersion"]
+    except (TypeError, LookupError):
+        version = None
+    return version if isinstance(version, str) else _decoded(_HEAD, raw).metadata.resource_version
+
+
+def _decoded(decoder: msgspec.json.Decoder[_Part], text: bytes | msgspec.Raw) -> _Part:
+    try:
+        return decoder.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise ApiUnavailable(f"a watch sent something that is not an event: {line[:80]!r}") from None
+        raise ApiUnavailable(f"a watch sent something that is not an event: {bytes(text)[:80]!r}") from None

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from crds import GROUP, VERSION
 from headroom.cluster.shape import check_node, check_node_metric
-from headroom.cluster.typed_pod import decoded, undecoded
+from headroom.cluster.typed_pod import decoded, try_decode_pod
 from headroom.kube import ApiServer, Relisted, WatchTiming, list_and_watch, paths
 from headroom.kube.time_slices import SLICE, in_slices
 from headroom.kube.unreadable_objects import TooLarge, Unreadable
@@ -87,7 +87,7 @@ class ClusterWatch:
                 by_uid,
                 _decoded(_each(lambda pod: cache.put_pod(pod, clock()), *(follower.put_pod for follower in followers))),
                 _each(cache.delete_pod, *(follower.delete_pod for follower in followers)),
-                decode=undecoded,
+                decode=try_decode_pod,
             ),
             *(source for state in cache.plugin_states.values() for source in state.sources()),
         )
@@ -181,7 +181,7 @@ class ClusterWatch:
 
 
 def _decoded(put: Callable[[Json], None]) -> Callable[[Json], None]:
-    """Decode a pod where one that cannot be decoded is named and stops no other."""
+    """Decode a pod again that could not be decoded, where the error names it and stops no other."""
     return lambda item: put(decoded(item))
 
 

@@ -157,17 +157,17 @@ class Rows:
     def _located(self, charged: "_Charged") -> "_Charged":
         """The charge with the present rows of its nodes."""
         rows = np.array([self._index.get(name, -1) for name in charged.names], np.intp)
-        known = rows >= 0
-        if known.all():
-            return charged._replace(rows=rows, known=None, members=self._members)
-        return charged._replace(rows=rows[known], known=known, members=self._members)
+        is_known = rows >= 0
+        if is_known.all():
+            return charged._replace(rows=rows, is_known=None, members=self._members)
+        return charged._replace(rows=rows[is_known], is_known=is_known, members=self._members)
 
     def _change(self, charged: "_Charged", operation: np.ufunc) -> None:
         """Add a charge to its nodes, or subtract it."""
-        rows, known = charged.rows, charged.known
+        rows, is_known = charged.rows, charged.is_known
         for matrix, parts in ((self._common, charged.parts), (self._variance, charged.variance)):
             block = matrix.take(rows, 0)
-            operation(block, parts if known is None else parts[known], out=block)
+            operation(block, parts if is_known is None else parts[is_known], out=block)
             matrix[rows] = block
         self._frozen_common = None
 
@@ -236,7 +236,7 @@ class _Charged(NamedTuple):
     variance: FloatArray  # of the mean, shape (k, 2 R + W)
     mark: int  # the pod's bit; 0: it has none
     rows: NDArray[np.intp] = np.zeros(0, np.intp)  # the rows of the known nodes
-    known: BoolArray | None = None  # which nodes these are, shape (k,); None: all
+    is_known: BoolArray | None = None  # which nodes these are, shape (k,); None: all
     members: int = -1  # the version of the nodes for which these hold
 
 

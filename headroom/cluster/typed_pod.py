@@ -303,13 +303,13 @@ def decoded(pod: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _check_sums(pod: TypedPod, size: int) -> None:
     """Check what no single list bounds. Raises PodTooLarge."""
-    spec, labels = pod.get("spec") or {}, (pod.get("metadata") or {}).get("labels")
-    containers = sum(len(spec.get(kind) or ()) for kind in ("containers", "initContainers"))
+    spec = pod.get("spec") or {}
+    containers = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
     if containers > MOST_CONTAINERS:
         what = f"{containers} with the init containers"
         raise PodTooLarge(f"spec.containers: {what}, at most {MOST_CONTAINERS} are allowed")
     terms = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_PREFERRED) or ()
-    expressions = sum(len((term.get("preference") or {}).get("matchExpressions") or ()) for term in terms)
+    expressions = sum([len((term.get("preference") or {}).get("matchExpressions") or ()) for term in terms])
     if expressions > _MOST_EXPRESSIONS:
         what = f"{expressions} expressions, at most {_MOST_EXPRESSIONS} are allowed"
         raise PodTooLarge(f"spec.affinity.nodeAffinity.{_PREFERRED}: {what}")
@@ -321,6 +321,7 @@ def _check_sums(pod: TypedPod, size: int) -> None:
         )
     if size <= MOST_BYTES:
         return
+    labels = (pod.get("metadata") or {}).get("labels")
     sizes = {"metadata.labels": len(_ENCODE(labels)), **{f"spec.{name}": len(_ENCODE(spec[name])) for name in spec}}
     if (total := sum(sizes.values())) > MOST_BYTES:
         largest = max(sizes, key=sizes.__getitem__)

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, over_min, plus
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(NamedTuple):
     """The charge of a pod."""
 
     namespace: str  # the charged namespace

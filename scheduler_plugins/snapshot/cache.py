@@ -284,23 +284,19 @@ class ClusterCache:
         former = self._placed.get(request.uid)
         if former is not None and former != target:
             self.displace(request.uid)
-        if target and not self._is_known(request, target):
+        if target:
             ledger = self._ledger_for(target)
-            former_amounts = ledger.pods[request.uid].pod.amounts if request.uid in ledger.pods else {}
-            ledger.assign(request, now)
-            self._placed[request.uid] = target
-            self._add(target, request.amounts, former_amounts)
-            self._changed(target)
+            assigned = ledger.pods.get(request.uid)
+            if assigned is None or assigned.pod != request:  # most pods of a relist are equal
+                ledger.assign(request, now)
+                self._placed[request.uid] = target
+                self._add(target, request.amounts, assigned.pod.amounts if assigned else {})
+                self._stale.add(target)
         over = bool(target) or not request.present
         if over or self._in_flight.refused(request):
             self._uncharge(request.uid)
         if over or self._reservations.refused(request, now):
             self._reservations.unreserve(request.uid)
-
-    def _is_known(self, request: PodRequest, target: str) -> bool:
-        """Return whether an equal pod is already counted on its node: most pods of a relist are."""
-        ledger = self._ledgers.get(target)
-        return ledger is not None and request.uid in ledger.pods and ledger.pods[request.uid].pod == request
 
     def delete_pod(self, uid: str) -> None:
         """Forget a deleted pod: a late request for it is not charged."""
@@ -325,9 +321,12 @@ class ClusterCache:
         """Change a node's sums by the difference."""
         if more is less or not self._accounts.width:
             return
-        flat = [self._accounts.flat(amounts) if amounts else self._no_sums for amounts in (more, less)]
-        former = self._sums.get(name, self._no_sums)
-        self._sums[name] = tuple(map(sub, map(add, former, flat[0]), flat[1]))
+        sums = self._sums.get(name, self._no_sums)
+        if more:
+            sums = tuple(map(add, sums, self._accounts.flat(more)))
+        if less:
+            sums = tuple(map(sub, sums, self._accounts.flat(less)))
+        self._sums[name] = sums
 
     # Pods in flight
 

@@ -130,6 +130,7 @@ class PodRequest:
         common = template(pod) if template else PodTemplate.of(pod, rules, accounts)
         facts = accounts.facts(pod if common.within_bounds else bounded(pod)) if accounts else NO_FACTS
         node_name, scheduled_at = str(spec.get("nodeName") or ""), condition_time(pod, "PodScheduled")
+        refused_at = condition_time(pod, "PodScheduled", "False") if scheduled_at is None else None
         return cls(
             uid=sys.intern(str(metadata.get("uid") or "")),
             key=sys.intern(pod_key(pod)),
@@ -140,7 +141,7 @@ class PodRequest:
             estimate=common.estimate,
             window=estimation_window(pod, rules),
             scheduled_at=scheduled_at,
-            refused_at=condition_time(pod, "PodScheduled", "False"),
+            refused_at=refused_at,
             refusal=None if node_name else _refusal(pod),
             fingerprint=_fingerprint(pod) if node_name and scheduled_at is None else b"",
             of_daemon_set=common.of_daemon_set,

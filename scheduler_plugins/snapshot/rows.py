@@ -141,8 +141,9 @@ class Rows:
         mark = self._free_marks.pop() if self._free_marks else 0
         if not mark:
             self._unmarked[pod.uid] = names
-        parts, variance = _parts(amounts, len(names), self._columns_in_common, mark)
-        charged = self._charged[pod.uid] = self._located(_Charged(names, parts, variance, mark))
+        parts = _parts(amounts, len(names), self._columns_in_common, mark)
+        rows, present, members = self._located(names)
+        charged = self._charged[pod.uid] = _Charged(names, *parts, mark, rows, present, members)
         self._change(charged, np.add)
 
     def discharge(self, uid: str) -> None:
@@ -152,22 +153,23 @@ class Rows:
             self._free_marks.append(charged.mark)
         else:
             del self._unmarked[uid]
-        self._change(charged if charged.members == self._members else self._located(charged), np.subtract)
+        if charged.members != self._members:
+            rows, present, members = self._located(charged.names)
+            charged = charged._replace(rows=rows, present=present, members=members)
+        self._change(charged, np.subtract)
 
-    def _located(self, charged: "_Charged") -> "_Charged":
-        """The charge with the present rows of its nodes."""
-        rows = np.array([self._index.get(name, -1) for name in charged.names], np.intp)
-        known = rows >= 0
-        if known.all():
-            return charged._replace(rows=rows, known=None, members=self._members)
-        return charged._replace(rows=rows[known], known=known, members=self._members)
+    def _located(self, names: Sequence[str]) -> tuple[NDArray[np.intp], BoolArray | None, int]:
+        """The last fields of `_Charged` for some nodes."""
+        rows, _, unknown = rows_of(names, self._index)
+        present = np.array([name in self._index for name in names]) if unknown else None
+        return rows, present, self._members
 
     def _change(self, charged: "_Charged", operation: np.ufunc) -> None:
         """Add a charge to its nodes, or subtract it."""
-        rows, known = charged.rows, charged.known
+        rows, present = charged.rows, charged.present
         for matrix, parts in ((self._common, charged.parts), (self._variance, charged.variance)):
             block = matrix.take(rows, 0)
-            operation(block, parts if known is None else parts[known], out=block)
+            operation(block, parts if present is None else parts[present], out=block)
             matrix[rows] = block
         self._frozen_common = None
 
@@ -235,9 +237,9 @@ class _Charged(NamedTuple):
     parts: IntArray  # the numbers of each of them, shape (k, width of the common columns)
     variance: FloatArray  # of the mean, shape (k, 2 R + W)
     mark: int  # the pod's bit; 0: it has none
-    rows: NDArray[np.intp] = np.zeros(0, np.intp)  # the rows of the known nodes
-    known: BoolArray | None = None  # which nodes these are, shape (k,); None: all
-    members: int = -1  # the version of the nodes for which these hold
+    rows: NDArray[np.intp]  # the rows of the present nodes
+    present: BoolArray | None  # which nodes these are, shape (k,); None: all
+    members: int  # the version of the nodes for which these hold
 
 
 @lru_cache(maxsize=256)  # pods of a workload are charged alike

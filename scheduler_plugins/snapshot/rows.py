@@ -53,6 +53,7 @@ class Rows:
         self._unmarked: dict[str, Sequence[str]] = {}  # the nodes of charged pods beyond these
         self._members = 0  # changes with every node that comes or goes
         self._columns: dict[str, _Columns] = {table: _columns(dtype) for table, dtype in dtypes.items()}
+        self._by_node: dict[str, list[NDArray[Any]]] = {}  # the same with the nodes first
         self._records: dict[str, dict[str, Sequence[Any]]] = {table: {} for table in dtypes}  # as written last, by node
         self._frozen: dict[str, _Columns] = {}
         self._frozen_common: Common | None = None
@@ -78,6 +79,7 @@ class Rows:
                     columns[field] = np.zeros((*column.shape[:-1], max(64, 2 * row)), column.dtype)
                     columns[field][..., :row] = column
                 columns[field][..., row] = np.zeros((), column.dtype)
+        self._by_node = {table: [each.T for each in columns.values()] for table, columns in self._columns.items()}
         if row >= len(self._common):
             self._common = np.concatenate((self._common, np.zeros_like(self._common)))
             self._variance = np.concatenate((self._variance, np.zeros_like(self._variance)))
@@ -116,15 +118,15 @@ class Rows:
 
     def write(self, table: str, name: str, record: Sequence[Any]) -> None:
         """Write a node's record over its former one. Values that are the same objects are there already."""
-        columns, records, row = self._columns[table], self._records[table], self._index[name]
+        columns, records, row = self._by_node[table], self._records[table], self._index[name]
         if records.get(name) is record:
             return
         former = records.pop(name, (_ABSENT,) * len(columns))  # a record that fails may be written in part
         if len(record) != len(columns):
             raise ValueError(f"the record has {len(record)} values for {len(columns)} fields")
-        for column, value, old in zip(columns.values(), record, former, strict=True):
+        for column, value, old in zip(columns, record, former, strict=True):
             if value is not old:
-                column.T[row] = value
+                column[row] = value
         records[name] = record
         self._frozen.pop(table, None)
 

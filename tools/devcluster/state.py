@@ -28,6 +28,7 @@ class ClusterState:
     name: str  # its name
     pid: int  # the process that owns it: the cluster lives as long as this one
     pid_start: int  # its start, in clock ticks since boot: distinguishes it from a later process with that pid
+    kubernetes: str  # the minor version of its components, such as `1.36`
     real_node: str | None  # the name of its real node, or None
     kwok_nodes: int  # how many kwok nodes it was started with
     supervisor: int = 0  # the process that cleans up when the owner was killed; 0 before there is one
@@ -65,7 +66,7 @@ def process_start(pid: int) -> int:
     return 0 if fields[0] == "Z" else int(fields[START_TIME_FIELD])
 
 
-def claim(name: str, real_node: str | None, kwok_nodes: int) -> ClusterState:
+def claim(name: str, kubernetes: str, real_node: str | None, kwok_nodes: int) -> ClusterState:
     """Make the state folder of a new cluster of this process."""
     directory = state_directory(name)
     try:
@@ -79,7 +80,7 @@ def claim(name: str, real_node: str | None, kwok_nodes: int) -> ClusterState:
             ) from None
         _remove_left(old)
         directory.mkdir(mode=0o700)
-    state = ClusterState(name, os.getpid(), process_start(os.getpid()), real_node, kwok_nodes)
+    state = ClusterState(name, os.getpid(), process_start(os.getpid()), kubernetes, real_node, kwok_nodes)
     state.write()
     return state
 

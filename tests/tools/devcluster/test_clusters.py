@@ -12,6 +12,7 @@ import pytest
 
 from tests.audited import audited
 from tools.devcluster import Cluster, CommandError, DevClusterError
+from tools.devcluster.families import of_kubernetes
 from tools.devcluster.process import Supervisor
 
 pytestmark = pytest.mark.cluster
@@ -91,7 +92,7 @@ def test_command_line_runs_clusters(runtime: Path) -> None:
     kubeconfig = runtime / "kubectl_headroom/kubeconfig"
     assert up.stdout.splitlines()[-1] == f"export KUBECONFIG={kubeconfig}", up.stderr
     status = _devcluster("status").stdout.splitlines()[1].split()
-    assert (status[:2], status[3:]) == (["cli", "ready"], ["-", "1", str(kubeconfig)])
+    assert (status[:2], status[3:]) == (["cli", "ready"], [of_kubernetes().minor, "-", "1", str(kubeconfig)])
     assert _devcluster("kubeconfig", "cli").stdout.strip() == str(kubeconfig)
     node = _devcluster("node", "cli")
     assert (node.returncode, node.stderr) == (

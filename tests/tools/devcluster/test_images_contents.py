@@ -13,7 +13,8 @@ import pytest
 
 from tests.architecture.sources import ROOT
 from tools.devcluster import base_image, images
-from tools.devcluster.binaries import REAL_NODE, Binaries
+from tools.devcluster.binaries import Binaries
+from tools.devcluster.families import REAL_NODE
 from tools.devcluster.image_root import EPOCH, USER
 from tools.devcluster.images import RECIPES, SHARED_INPUTS
 from tools.devcluster.oci import Layout

@@ -30,7 +30,19 @@ var components = map[string]func() *cobra.Command{
 	"kube-controller-manager": controllermanager.NewControllerManagerCommand,
 	"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 	"kubectl":                 kubectl.NewDefaultKubectlCommand,
-	"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
+	"kubelet":                 newKubeletCommand,
+}
+
+// newKubeletCommand calls the constructor, which takes no context in
+// Kubernetes 1.30.
+func newKubeletCommand() *cobra.Command {
+	switch constructor := any(kubelet.NewKubeletCommand).(type) {
+	case func() *cobra.Command:
+		return constructor()
+	case func(context.Context) *cobra.Command:
+		return constructor(context.Background())
+	}
+	panic("kubelet.NewKubeletCommand has unknown parameters")
 }
 
 func main() {

@@ -137,10 +137,8 @@ def parse(body: bytes) -> Arguments:
     if arguments.pod == _NOTHING or arguments.node_names is None:
         arguments = _read(_ARGUMENTS.decode, _in_go_case(body, _Arguments), "Pod and NodeNames")
     pod = _pod(arguments.pod)
-    if arguments.node_names is not None:
-        names = arguments.node_names
-        names = names if len(set(names)) == len(names) else list(dict.fromkeys(names))
-        return Arguments(pod, names)
+    if (names := arguments.node_names) is not None:
+        return Arguments(pod, names if len(set(names)) == len(names) else list(dict.fromkeys(names)))
     if arguments.nodes != _NOTHING:
         raise FullNodes(removed("argument", "extenders.nodeCacheCapable"))
     raise BadRequest("NodeNames: is missing")

@@ -1,4 +1,4 @@
-"""Nodes as arrays: what filters and scores see. Frozen: a change makes a new snapshot."""
+"""Nodes as arrays: what filters and scores see. A change makes a new snapshot."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ def as_array(vector: Vector) -> IntArray:
     return array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)  # one that is frozen takes five times as long to make
 class NodeState:
     """The inputs of a node's record."""
 
@@ -183,7 +183,7 @@ class Common:
         return self._cautious
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)  # as above
 class Nodes:
     """Some nodes at one moment; row i of every array belongs to `names[i]`."""
 
@@ -274,7 +274,7 @@ class Nodes:
         return self.in_flight_sums[:, self.accounts[plugin]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Snapshot(Nodes):
     """All nodes at one moment."""
 

@@ -66,6 +66,11 @@ test-all: test test-cgroup-v2 ## Also run slow tests: kill loops, slow faults, e
 	@$(PY) -m pytest -m "long and not quiet" $(ROWS) $(PYTEST_ARGS) || [ $$? = 5 ]
 	@$(PY) -m pytest -m "long and quiet" $(PYTEST_ARGS) || [ $$? = 5 ]
 
+.PHONY: test-kubernetes
+test-kubernetes: packages ## Run the extender's tests on another Kubernetes (VERSION=1.30)
+	@$(PY) -m tools.devcluster prepare --kubernetes $(VERSION)
+	@HEADROOM_KUBERNETES=$(VERSION) $(PY) -m pytest -m "cluster and not long and not quiet" tests/scheduler_plugins $(PYTEST_ARGS)
+
 .PHONY: test-fast
 test-fast: $(STAMP) ## Run the tests that need no program beside Python (two minutes)
 	@$(PY) -m pytest -m "$(IN_PARALLEL) and not helm" $(WORKERS) --dist worksteal $(PYTEST_ARGS)

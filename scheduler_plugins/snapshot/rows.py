@@ -213,7 +213,7 @@ class Rows:
                 column.flags.writeable = False
         if self._frozen_common is None:
             common, variance = self._common[: len(self._names)].copy(), self._variance[: len(self._names)].copy()
-            common.flags.writeable = False
+            common.flags.writeable = variance.flags.writeable = False
             self._frozen_common = Common(self._columns_in_common, common, variance)
         return Snapshot(
             names=self._frozen_names,
@@ -244,7 +244,7 @@ class _Charged(NamedTuple):
     members: int  # the version of the nodes for which these hold
 
 
-@lru_cache(maxsize=256)  # pods of a workload are charged alike
+@lru_cache(maxsize=64)  # pods of a workload are charged alike
 def _parts(amounts: Vector, count: int, columns: CommonColumns, mark: int) -> tuple[IntArray, FloatArray]:
     """Return the numbers of k nodes for a pod that may land on any of them, and the variance of the mean.
 

@@ -37,6 +37,7 @@ STEPS: Final[Mapping[str, str]] = {
     "scheduler_plugins.snapshot.cache:ClusterCache.charge": "charge of the pod in flight",
     "scheduler_plugins.snapshot.cache:ClusterCache.release": "charge of the pod in flight",
     "scheduler_plugins.snapshot.rows:Rows.charge": "charge of the pod in flight",
+    "scheduler_plugins.snapshot.rows:Rows.discharge": "charge of the pod in flight",
     "scheduler_plugins.metrics:Telemetry.observe_plugin": "metrics of plugins",
     "headroom.kube.watch:_event": "event: head",
     "headroom.kube.watch:_version": "event: head",

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from agent.pods import pod_ref
-from headroom.cluster.typed_pod import MalformedPod, PodTooLarge, check_amounts, decode_pod, typed_pod, undecoded
+from headroom.cluster.typed_pod import (
+    MalformedPod,
+    PodTooLarge,
+    check_amounts,
+    decode_pod,
+    try_decode_pod,
+    typed_pod,
+    undecoded,
+)
 from manager.inputs import PodInputs
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.snapshot.estimate import LoadRules
@@ -83,7 +91,7 @@ def test_wrong_amount_is_named() -> None:
 def test_other_text_is_refused(text: bytes) -> None:
     with pytest.raises(MalformedPod):
         decode_pod(text)
-    assert undecoded(text)["metadata"] == {}
+    assert try_decode_pod(text) == undecoded(text) == {"metadata": {}, "raw": text}
 
 
 def _many(item: Any, count: int) -> list[Any]:  # noqa: ANN401 - JSON

@@ -217,6 +217,15 @@ def _has_node_metrics(cluster: Cluster, wanted: int) -> bool:
     return len(result["items"]) + int(result["metadata"].get("remainingItemCount") or 0) >= wanted
 
 
+def _specs(cluster: Cluster) -> Iterator[dict[str, Any]]:
+    """Yield the specs of all NodeMetrics, which are many for one answer."""
+    following: str | None = ""
+    while following is not None:
+        page = cluster.api.get(f"{COLLECTION}?limit=250&continue={following}")
+        yield from (item.get("spec") or {} for item in page["items"])
+        following = page["metadata"].get("continue") or None
+
+
 def _loaded(cluster: Cluster, manager: RunningManager, count: int, plan: Plan) -> Figures:
     """Let the nodes report: the first minute, then as long as planned."""
     settings = {"nodes": count, "minutes": plan.minutes, "minute-seconds": plan.minute_seconds}
@@ -248,8 +257,7 @@ def _loaded(cluster: Cluster, manager: RunningManager, count: int, plan: Plan) -
         elif line["phase"] == "settled":
             figures["behind"] = line["behind"]
     if plan.workloads:
-        specs = [item.get("spec") or {} for item in cluster.api.get(COLLECTION)["items"]]
-        figures["histories"] = sum("workloadHistory" in spec for spec in specs)
+        figures["histories"] = sum("workloadHistory" in spec for spec in _specs(cluster))
     return figures
 
 

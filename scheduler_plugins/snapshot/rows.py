@@ -79,7 +79,7 @@ class Rows:
                     columns[field] = np.zeros((*column.shape[:-1], max(64, 2 * row)), column.dtype)
                     columns[field][..., :row] = column
                 columns[field][..., row] = np.zeros((), column.dtype)
-        self._by_node = {table: [each.T for each in columns.values()] for table, columns in self._columns.items()}
+        self._by_node = {table: [column.T for column in columns.values()] for table, columns in self._columns.items()}
         if row >= len(self._common):
             self._common = np.concatenate((self._common, np.zeros_like(self._common)))
             self._variance = np.concatenate((self._variance, np.zeros_like(self._variance)))

@@ -16,7 +16,7 @@ from scheduler_plugins.extender.slow_requests import SlowRequests
 
 _BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _LABELS: Final = tuple(map(floatToGoString, (*_BUCKETS, float("inf"))))
-_BATCH: Final = 32  # requests of which the durations are counted together
+_BATCH: Final = 256  # durations that are counted together
 _MOST_REASONS: Final = 50
 
 _Part = TypeVar("_Part")
@@ -28,20 +28,23 @@ class _Durations(Collector):
     def __init__(self, name: str, text: str, labels: Sequence[str], registry: CollectorRegistry) -> None:
         self._name, self._text, self._labels = name, text, labels
         self._series: dict[tuple[str, ...], list[float]] = {}  # observations by bucket, and at the end their sum
-        self.new: list[
-            tuple[tuple[str, ...], float]
-        ] = []  # labels and seconds of observations that are not counted yet
+        self._new: list[tuple[tuple[str, ...], float]] = []  # labels and seconds that are not counted yet
         registry.register(self)
 
-    def count(self) -> None:
-        """Count the new observations: many together, so that a request does not visit all series."""
-        for labels, seconds in self.new:
+    def observe(self, labels: tuple[str, ...], seconds: float) -> None:
+        """Note a duration. Many are counted together, so that a request does not visit all series."""
+        self._new.append((labels, seconds))
+        if len(self._new) >= _BATCH:
+            self._count()
+
+    def _count(self) -> None:
+        for labels, seconds in self._new:
             series = self._series.get(labels)
             if series is None:
                 series = self._series[labels] = [0.0] * (len(_LABELS) + 1)
             series[bisect_left(_BUCKETS, seconds)] += 1
             series[-1] += seconds
-        self.new.clear()
+        self._new.clear()
 
     def describe(self) -> Iterator[HistogramMetricFamily]:
         """Yield the histogram without its series."""
@@ -49,7 +52,7 @@ class _Durations(Collector):
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """Yield the histogram."""
-        self.count()
+        self._count()
         for family in self.describe():
             for labels, series in self._series.items():
                 family.add_metric(labels, list(zip(_LABELS, accumulate(series), strict=False)), series[-1])
@@ -108,7 +111,7 @@ class Telemetry:
 
     def observe_plugin(self, plugin: str, step: str, seconds: float, failed: bool) -> None:  # noqa: FBT001 - an Observer
         """Note a call of a plugin."""
-        self._plugins.new.append(((plugin, step), seconds))
+        self._plugins.observe((plugin, step), seconds)
         if failed:
             self._plugin_errors.labels(plugin, step).inc()
 
@@ -124,10 +127,7 @@ class Telemetry:
 
     def answered(self, verb: str, outcome: str, started: float, received: float) -> None:
         """Note a request: its outcome, and when its body and its first bytes were there. [s, perf_counter]"""
-        self._requests.new.append(((verb, outcome), perf_counter() - started))
-        if len(self._requests.new) >= _BATCH:
-            self._requests.count()
-            self._plugins.count()
+        self._requests.observe((verb, outcome), perf_counter() - started)
         self.slow.observe(verb, received or started)
 
     def text(self) -> bytes:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -43,9 +42,6 @@ class Health:
 
 
 def _problems(checks: Mapping[str, Line]) -> list[str]:
-    with suppress(Exception):  # a check that raises is logged below
-        if all(line() == "" for line in checks.values()):
-            return []
     return [problem for name, line in checks.items() if (problem := _result(name, line))]
 
 

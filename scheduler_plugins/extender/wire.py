@@ -201,13 +201,7 @@ def _pod(raw: msgspec.Raw) -> Mapping[str, Any]:
         raise BadRequest("Pod: is missing")
     if parts.metadata is None or parts.spec is None:
         raise BadRequest("Pod: is missing its metadata or its spec")
-    metadata = parts.metadata
-    identity = {
-        "name": metadata.name,
-        "namespace": metadata.namespace,
-        "uid": metadata.uid,
-        "resourceVersion": metadata.resource_version,
-    }
+    identity = msgspec.to_builtins(parts.metadata)
     return {"metadata": {name: text for name, text in identity.items() if isinstance(text, str)}, "raw": raw}
 
 

@@ -1,9 +1,9 @@
 """A pod against some nodes: run the filters and join their verdicts, weigh the scores and round once."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -147,13 +147,14 @@ class Cycle:
 
     def _call(self, name: str, plugin: object, method: str, *arguments: object) -> Any:  # noqa: ANN401 - as it answers
         """Return the result of a plugin; the call is observed. Raises PluginError: it fails."""
-        started, point = perf_counter(), "recognise" if method == "recognises" else method
+        started, failed, point = time.perf_counter(), True, method.removesuffix("s")
         try:
             result = getattr(plugin, method)(*arguments)
+            failed = False
         except Exception as error:
-            self._observe(name, point, perf_counter() - started, True)
             raise PluginError(f"{name} could not {point}: {type(error).__name__}: {error}") from error
-        self._observe(name, point, perf_counter() - started, False)
+        finally:
+            self._observe(name, point, time.perf_counter() - started, failed)
         return result
 
 

@@ -4,7 +4,6 @@ A counterpart of Trimaran's plugin of that name: same arguments and numbers. Sco
 """
 
 import difflib
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +19,7 @@ from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, N
 from scheduler_plugins.snapshot.estimate import is_best_effort, pod_totals
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST, NodeReport, Statistic, Utilisation
-from scheduler_plugins.snapshot.units import JUST_BELOW_HALF, Vector, round_half_away
+from scheduler_plugins.snapshot.units import Vector, round_half_away, round_half_up
 
 NAME: Final = "LowRiskOverCommitment"  # how profiles and tables call it
 RESOURCES: Final = ("cpu", "memory")  # its resources; the rows of its arrays
@@ -153,7 +152,7 @@ class LowRiskOverCommitment:
             [max(capacity - limit, -_MOST) for capacity, limit in zip(measured[0], sums[_LIMIT], strict=True)]
         )
         risk = max([weight * risk for weight, risk in zip(self._load_weights, risks, strict=True)])
-        score = 0 if self.parity and not measured[5] else math.trunc(_PERCENT * (1 - risk) + JUST_BELOW_HALF)
+        score = 0 if self.parity and not measured[5] else round_half_up(_PERCENT * (1 - risk))
         return *measured, tuple(risks), slack, score
 
     def _measured(self, node: NodeState) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final, Protocol, runtime_checkable
 
 from headroom.cluster.pod import is_terminal
@@ -55,16 +56,10 @@ class InFlight:
 
     def expired(self, now: float) -> list[str]:
         """Return the uids of expired charges."""
-        over: list[str] = []
-        if not self._charges:
-            return over
         present = now if self._steady is None else self._steady()
-        for uid, charge in self._charges.items():
-            # A charge in the future was made before the clock was set back: its age is unknown.
-            if abs(present - charge.counted_from) < self._seconds:
-                break
-            over.append(uid)
-        return over
+        # A charge in the future was made before the clock was set back: its age is unknown.
+        over = takewhile(lambda item: abs(present - item[1].counted_from) >= self._seconds, self._charges.items())
+        return [uid for uid, _ in over]
 
     def on(self, name: str) -> list[Charge]:
         return [charge for charge in self._charges.values() if name in charge.names]

@@ -81,11 +81,16 @@ def unix_time(text: str | None) -> float | None:
     return datetime.fromisoformat(text).timestamp() if text else None
 
 
-JUST_BELOW_HALF: Final = math.nextafter(0.5, 0.0)
+_JUST_BELOW_HALF: Final = math.nextafter(0.5, 0.0)
 """Adding this, not 0.5, keeps the number just below one half from reaching one; x.5 still does: the sum rounds up."""
 
 
 def round_half_away(values: Any) -> NDArray[np.int64]:  # noqa: ANN401 - whatever numpy takes for an array of floats
     """Nearest integers, halves away from zero: 64.5 -> 65, -64.5 -> -65, 65.49 -> 65."""
     numbers = np.asarray(values, dtype=np.float64)
-    return np.trunc(numbers + np.copysign(JUST_BELOW_HALF, numbers)).astype(np.int64)
+    return np.trunc(numbers + np.copysign(_JUST_BELOW_HALF, numbers)).astype(np.int64)
+
+
+def round_half_up(value: float) -> int:
+    """Round one number that is not negative as `round_half_away` rounds arrays, without the cost of an array."""
+    return math.trunc(value + _JUST_BELOW_HALF)

@@ -27,6 +27,7 @@ from scheduler_plugins.framework.plugin import FilterPlugin, ScorePlugin
 from scheduler_plugins.metrics import Telemetry
 from scheduler_plugins.plugins.load_aware import NAME, LoadAware
 from scheduler_plugins.profile.load import load_profile
+from scheduler_plugins.profile.model import Profile
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from tools.bench import objects as made
@@ -85,13 +86,18 @@ class Work:
         return pod
 
 
-def compute(*, quick: bool = False) -> Iterator[Row]:
-    """Memory, then times of the processor, with all plugins as in the benchmark on the real kube-scheduler."""
-    nodes, calls = (QUICK_NODES, QUICK_CALLS) if quick else (NODES, CALLS)
+def all_plugins() -> Profile:
+    """Return the profile of the benchmark on the real kube-scheduler."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         yaml.safe_dump(parts.profile(parts.Mode(parts.SHORTLIST)), file)
         file.flush()
-        profile = load_profile(Path(file.name))
+        return load_profile(Path(file.name))
+
+
+def compute(*, quick: bool = False) -> Iterator[Row]:
+    """Memory, then times of the processor, with all plugins as in the benchmark on the real kube-scheduler."""
+    nodes, calls = (QUICK_NODES, QUICK_CALLS) if quick else (NODES, CALLS)
+    profile = all_plugins()
     before, began = memory_mib()[0], time.perf_counter()
     work = Work(profile.enabled, profile.load_rules, nodes)
     took, (now, peak) = time.perf_counter() - began, memory_mib()

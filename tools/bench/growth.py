@@ -1,27 +1,21 @@
 """Costs of the extender's own work as a cluster grows, from 100 to 10,000 nodes with ten pods each."""
 
 import multiprocessing
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Final
 
-import yaml
-
 from scheduler_plugins.framework.cycle import Cycle
-from scheduler_plugins.profile.load import load_profile
 from tools.bench import scheduler_parts as parts
 from tools.bench.costs import WARM_UP, memory_mib, timed
-from tools.bench.extender import NOW, Work
+from tools.bench.extender import NOW, Work, all_plugins
 from tools.bench.rows import Table
 
 SIZES, QUICK_SIZES = (100, 1000, 5000, 10_000), (10, 20)  # numbers of nodes
 PODS_PER_NODE: Final = 10
 CALLS, QUICK_CALLS = 300, 3
-LEAST_NODES, SAMPLED = 100, 0.05
-"""The nodes that kube-scheduler sends: at least so many, and this share (`percentageOfNodesToScore`)."""
+LEAST_NODES: Final = 100  # kube-scheduler sends at least so many
 HEADER: Final = ("nodes", "pods", "RSS", "RSS before the first object", "filling the cache", "a request", "an event")
 
 
@@ -38,15 +32,13 @@ def measure(*, quick: bool = False) -> Iterator[Table]:
 
 
 def _row(nodes: int, calls: int) -> tuple[str, ...]:
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-        yaml.safe_dump(parts.profile(parts.Mode(parts.SHORTLIST)), file)
-        file.flush()
-        profile = load_profile(Path(file.name))
+    profile = all_plugins()
     before, began = memory_mib()[0], time.process_time()
     work = Work(profile.enabled, profile.load_rules, nodes, PODS_PER_NODE)
     filled = time.process_time() - began
     cycle, cache = Cycle(work.enabled), work.cache
-    sent = work.names[: max(LEAST_NODES, round(nodes * SAMPLED))]
+    share = parts.configuration(parts.Mode(parts.NONE), "", "")["percentageOfNodesToScore"] / 100
+    sent = work.names[: max(LEAST_NODES, round(nodes * share))]
     pod = work.pod(0, 0, nodeName="")
     bound = iter([work.pod(PODS_PER_NODE + number, number % nodes) for number in range(2 * (calls + WARM_UP))])
 

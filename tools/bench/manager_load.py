@@ -76,7 +76,7 @@ class Load:
         _print(phase="end", times=self._times, missed=self._counts["missed"], rates=rates)
         if options.workloads:
             self._with_workloads = True
-            await asyncio.sleep(minute)
+            await asyncio.sleep(2.2 * minute)  # the maxima are complete in the first minute, and the second has them
             rates = await self._rates("steady with workloads")
             _print(phase="end with workloads", rates=rates)
         for task in running:
@@ -132,7 +132,7 @@ class Load:
         node.answered = node.seen = None
         body, began = made.report(node.level, time.time()), time.monotonic()
         if self._with_workloads:
-            body["status"]["workloads"] = made.workloads(number, time.time())
+            body["status"]["workloads"] = made.workloads(number, time.time(), self._options.nodes)
         if await self._patch(paths.status(made.metric_path(number)), body, "reports"):
             self._times["answer"].append(time.monotonic() - began)
             node.answered = time.monotonic()

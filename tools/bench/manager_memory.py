@@ -50,7 +50,7 @@ def _report_milliseconds(cluster: ClusterState, nodes: int, *, with_workloads: b
     for number in range(nodes):
         metric = _identified(made.node_metric(number, number % made.LEVELS, NOW), f"metric-{number}")
         if with_workloads:
-            metric["status"]["workloads"] = made.workloads(number, NOW)
+            metric["status"]["workloads"] = made.workloads(number, NOW, nodes)
         text, began = json.dumps(metric), time.thread_time()
         cluster.put_node_metric(json.loads(text), NOW)
         manifest(made.name(number), f"node-{number}", DEFAULTS, workloads=cluster.workloads)

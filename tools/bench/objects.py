@@ -13,7 +13,7 @@ CORES, GIB = 32, 128
 REPORTED_PODS = 30  # Pods in each report: 150,000 pods on 5,000 nodes
 IMAGES = 30  # of these a kubelet lists up to 50 on its Node: most of a Node's size
 LEVELS = 5
-DAEMON_SETS, DEPLOYMENTS = 10, 33_000  # workloads of all nodes: with 5,000 nodes a Deployment has three pods
+DAEMON_SETS, DEPLOYMENTS_PER_NODE = 10, 6.6  # workloads of all nodes: a Deployment has three pods
 COLD_PODS, COLD_SECONDS = 2, 21_600  # of a node; others after this time
 STEP: Final = 1.2  # one level more is a fifth more: above the threshold of an increase, and urgent as a decrease
 LOWEST_MILLI, LOWEST_MIB = 4000, 8192
@@ -159,14 +159,15 @@ def report(level: int, now: float, pods: int = REPORTED_PODS) -> Json:
     }
 
 
-def workloads(number: int, now: float) -> list[str]:
-    """Return the workloads of a node's report: each pod is of another one, and two of them are cold.
+def workloads(number: int, now: float, nodes: int) -> list[str]:
+    """Return the workloads of a node's report, one of so many nodes: each pod is of another one, and two are cold.
 
     The observed time of half of the workloads rises each hour.
     """
+    deployments = round(nodes * DEPLOYMENTS_PER_NODE)
     names = [f"kube-system/DaemonSet/agent-{index}" for index in range(DAEMON_SETS)]
     names += [
-        f"shop/Deployment/service-{(number * 7919 + index * 104_729) % DEPLOYMENTS}"
+        f"shop/Deployment/service-{(number * 7919 + index * 104_729) % deployments}"
         for index in range(REPORTED_PODS - DAEMON_SETS)
     ]
     first = int(now / COLD_SECONDS + number / 7) % REPORTED_PODS

@@ -41,7 +41,7 @@ PARTS: Final[dict[str, Part]] = {
     "week": Part("agent", "a simulated week", 3.0, "week:measure"),
     "manager-memory": Part("manager", "the cache of 5,000 nodes", 0.4, "manager_memory:measure"),
     "manager-workloads": Part(
-        "manager", "reports with and without workloads, 2,000 nodes", 6.0, "manager:workloads", cluster=True
+        "manager", "reports with and without workloads, 5,000 nodes", 30.0, "manager:workloads", cluster=True
     ),
     "webhook": Part("manager", "50 new pods a second through the webhook", 1.5, "webhook:part", cluster=True),
     "manager-cluster": Part("manager", "500 to 5,000 nodes on a real API server", 15.0, "manager:part", cluster=True),

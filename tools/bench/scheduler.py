@@ -76,11 +76,16 @@ class Plan:
     pods: int = PODS  # how many pods a run schedules
     kinds: Sequence[str] = tuple(MODES)
     profiled: bool = False  # whether Headroom's extender measures the steps of its work, which slows it down
+    python: str = sys.executable  # the Python that runs the extender
+    pace: float = 0.0  # how many pods arrive per second; 0: all are there before kube-scheduler starts [pods/s]
 
     def turn(self, number: int) -> list[Mode]:
         """Return the modes of a round: forth in even ones, back in odd ones, without extender at both ends."""
         modes = [mode for kind in self.kinds for mode in MODES[kind] if mode != PLAIN]
-        modes = [replace(mode, profiled=self.profiled and mode.kind in {SHORTLIST, WEIGHTED}) for mode in modes]
+        modes = [
+            replace(mode, profiled=self.profiled, python=self.python) if mode.kind in {SHORTLIST, WEIGHTED} else mode
+            for mode in modes
+        ]
         ends = [PLAIN] if NONE in self.kinds else []
         return [*ends, *(reversed(modes) if number % 2 else modes), *ends]
 
@@ -131,7 +136,7 @@ def measure(plan: Plan) -> Iterator[Run]:
                         _log(f"{MINUTES:g} minutes are over: starting no further runs")
                         return
                     try:
-                        run = _once(cluster, (count, number, mode), plan.pods)
+                        run = _once(cluster, (count, number, mode), plan.pods, plan.pace)
                     except (DevClusterError, OSError) as error:
                         cluster.check()
                         _log(f"a run with {mode.title} failed: {error}")
@@ -171,13 +176,14 @@ def _grow(cluster: Cluster, numbers: range) -> None:
     _log(f"{numbers.stop:,} nodes report after {time.time() - now:.0f} s")
 
 
-def _once(cluster: Cluster, which: tuple[int, int, Mode], pods: int) -> Run:
+def _once(cluster: Cluster, which: tuple[int, int, Mode], pods: int, pace: float = 0.0) -> Run:
     """Make pods, then start the extender, then kube-scheduler, and wait until all are bound.
 
     Args:
         cluster: Where.
         which: Number of nodes, round and mode.
         pods: How many.
+        pace: As `Plan.pace`; above 0 the pods arrive after kube-scheduler has started.
 
     Raises:
         DevClusterError: Something ended, or not all pods were bound in time.
@@ -187,7 +193,9 @@ def _once(cluster: Cluster, which: tuple[int, int, Mode], pods: int) -> Run:
     names = [item["metadata"]["name"] for item in cluster.api.get(PATH)["items"]]
     with ThreadPoolExecutor(WORKERS) as pool:
         list(pool.map(lambda name: cluster.api.request("DELETE", f"{PATH}/{name}?gracePeriodSeconds=0"), names))
-    cluster.api.create_all((PATH, pod) for pod in made.pending_pods(pods, scheduler_name()))
+    pending = made.pending_pods(pods, scheduler_name())
+    if not pace:
+        cluster.api.create_all((PATH, pod) for pod in pending)
     plane = cluster.control_plane
     programs = {"apiserver": plane.apiserver.process, "etcd": plane.etcd.process}
     pids = {name: process.pid for name, process in programs.items() if process}
@@ -201,6 +209,8 @@ def _once(cluster: Cluster, which: tuple[int, int, Mode], pods: int) -> Run:
         scheduler = start_kube_scheduler(cluster, mode, extender.url if extender else "")
         running.append(scheduler)
         binds.follow({**pids, "scheduler": scheduler.process.pid})
+        if pace:
+            _arrive(cluster.api, pending, pace)
         processes = [program.process for program in running]
         wait_until(partial(binds.wait, 0.1), f"{pods} pods being bound", PATIENCE_SECONDS, processes, 0.1)
         spent = binds.spent()
@@ -216,6 +226,14 @@ def _once(cluster: Cluster, which: tuple[int, int, Mode], pods: int) -> Run:
     finally:
         for program in reversed(running):
             program.process.stop()
+
+
+def _arrive(api: ApiClient, pods: Iterator[made.Json], pace: float) -> None:
+    """Create pods one by one, so many per second."""
+    began = time.monotonic()
+    for number, pod in enumerate(pods):
+        time.sleep(max(began + number / pace - time.monotonic(), 0.0))
+        api.request("POST", PATH, pod)
 
 
 class Binds:
@@ -376,18 +394,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds ({ROUNDS})")
     parser.add_argument("--pods", type=int, default=PODS, help=f"pods of a run ({PODS})")
     parser.add_argument("--modes", default=",".join(MODES), help=f"some of {', '.join(MODES)}")
+    parser.add_argument("--pace", type=float, default=0.0, help="pods that arrive per second (all are there)")
+    parser.add_argument("--python", default=sys.executable, help="the Python that runs the extender (this one)")
     parser.add_argument("--profile", action="store_true", help="measure the steps of the extender's work")
     options = parser.parse_args(arguments)
     kinds = options.modes.split(",")
     if unknown := set(kinds) - set(MODES):
         parser.error(f"no mode named {', '.join(sorted(unknown))}: choose from {', '.join(MODES)}")
-    plan, runs = Plan(options.nodes, max(options.rounds, 1), max(options.pods, 2), kinds, options.profile), list[Run]()
+    plan, runs = Plan(options.nodes, max(options.rounds, 1), max(options.pods, 2), kinds), list[Run]()
+    plan = replace(plan, profiled=options.profile, python=options.python, pace=max(options.pace, 0.0))
     try:
         for run in measure(plan):
             runs.append(run)
     except (DevClusterError, OSError, KeyboardInterrupt) as error:
         _log(f"starting no further runs: {error or 'interrupted'}")
-    print(f"{machine()}; {plan.pods} pods a run.\n\n{text(items(runs))}")
+    # The rate of paced pods is that of their arrival, so it has no budget.
+    shown = [item for item in items(runs) if isinstance(item, Table) or not plan.pace]
+    print(f"{machine()}; {plan.pods} pods a run.\n\n{text(shown)}")
     return 0 if len(runs) == plan.runs else 1
 
 

@@ -2,9 +2,11 @@
 
 import dataclasses
 import json
+import os
 import pkgutil
 import ssl
 import sys
+import sysconfig
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +38,7 @@ class Mode:
     names: int = 0  # number of names that the no-op extender returns; 0: all
     percentage: int | None = None  # percentageOfNodesToScore; None: the shipped value
     profiled: bool = False  # whether the extender measures the steps of its work
+    python: str = sys.executable  # the Python that runs the extender; of the same minor version as this one
 
 
 def configuration(mode: Mode, kubeconfig: str, url: str) -> Json:
@@ -124,7 +127,8 @@ def start_extender(cluster: Cluster, mode: Mode) -> Program:
         listen = f"--listen=127.0.0.1:{port}"
         program = "tools.bench.scheduler_profile" if mode.profiled else "scheduler_plugins"
         words = [program, f"--kubeconfig={cluster.kubeconfig}", f"--profile={path}", listen]
-    process = cluster.supervisor.start("extender", [sys.executable, "-m", *words], cwd=ROOT)
+    environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
+    process = cluster.supervisor.start("extender", [mode.python, "-m", *words], env=environment, cwd=ROOT)
     try:
         wait_until(lambda: get(f"{url}/healthz"), "the extender's start", START_SECONDS, [process], 0.2)
     except BaseException:

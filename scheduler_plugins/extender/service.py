@@ -10,9 +10,9 @@ import numpy as np
 
 from headroom.cluster.typed_pod import decoded
 from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption
-from scheduler_plugins.framework.cycle import Cycle, PluginError, best, rounded, single_winner
+from scheduler_plugins.framework.cycle import Cycle, PluginError, rounded, single_winner
 from scheduler_plugins.framework.plugin import Victims
-from scheduler_plugins.framework.shortlist import Shortlist
+from scheduler_plugins.framework.shortlist import Shortlist, best
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache

@@ -189,15 +189,3 @@ def single_winner(scores: IntArray, winner: int) -> IntArray:
     lowered = np.minimum(scores, max(top - 1, 0))
     lowered[winner] = max(top, 1)
     return lowered
-
-
-def best(scores: FloatArray, count: int, generator: np.random.Generator) -> IntArray:
-    """Rows of the `count` best scores, best first. Equal scores are drawn by lot, so that pods spread over them."""
-    lots = generator.permutation(len(scores))
-    if count < len(scores):
-        # Only the rows at or above the last place in the list can be in it.
-        candidates = np.flatnonzero(scores >= np.partition(scores, -count)[-count])
-    else:
-        candidates = np.arange(len(scores))
-    order = np.lexsort((lots[candidates], -scores[candidates]))
-    return candidates[order[:count]]

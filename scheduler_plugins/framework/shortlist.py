@@ -39,11 +39,9 @@ class Shortlist:
             in_flight: how many pods may still land on these nodes. [pods]
         """
         count, numbers = len(scores), groups.numbers
-        order = (generator.random(count), -scores)
         if groups.uniform:
-            best_first: IntArray = np.lexsort(order)[: self._quota(count, in_flight)]
-            return best_first
-        ranked: IntArray = np.lexsort((*order, groups.avoided))
+            return best(scores, self._quota(count, in_flight), generator)
+        ranked: IntArray = np.lexsort((generator.random(count), -scores, groups.avoided))
         sizes = np.bincount(numbers, minlength=1)
         quotas = np.array([self._quota(size, in_flight) for size in sizes.tolist()])
         ordered = numbers[ranked]
@@ -57,3 +55,15 @@ class Shortlist:
         """The number of nodes to name of a group of this size."""
         wanted = max(min(math.ceil(size * self.share), self.most), self.size)
         return max(min(wanted, size) // (1 + in_flight), 1)
+
+
+def best(scores: FloatArray, count: int, generator: np.random.Generator) -> IntArray:
+    """Rows of the `count` best scores, best first. Equal scores are drawn by lot, so that pods spread over them."""
+    costs = -scores
+    if count < len(costs):
+        # Only the rows at or above the last place in the list can be in it.
+        candidates = np.flatnonzero(costs <= np.partition(costs, count - 1)[count - 1])
+    else:
+        candidates = np.arange(len(costs))
+    order = np.lexsort((generator.random(len(candidates)), costs[candidates]))
+    return candidates[order[:count]]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler_plugins.framework.cycle import Cycle, Enabled, PluginError, best, rounded
-from scheduler_plugins.framework.shortlist import Shortlist
+from scheduler_plugins.framework.cycle import Cycle, Enabled, PluginError, rounded
+from scheduler_plugins.framework.shortlist import Shortlist, best
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import FloatArray, Nodes

@@ -341,8 +341,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kinds = options.modes.split(",")
     if unknown := set(kinds) - set(MODES):
         parser.error(f"no mode named {', '.join(sorted(unknown))}: choose from {', '.join(MODES)}")
-    plan, runs = Plan(options.nodes, max(options.rounds, 1), max(options.pods, 2), kinds), list[Run]()
-    plan = replace(plan, profiled=options.profile, python=options.python, pace=max(options.pace, 0.0))
+    rounds, pods, pace = max(options.rounds, 1), max(options.pods, 2), max(options.pace, 0.0)
+    plan, runs = Plan(options.nodes, rounds, pods, kinds, options.profile, options.python, pace), list[Run]()
     try:
         for run in measure(plan):
             runs.append(run)

@@ -21,7 +21,6 @@ from scheduler_plugins.snapshot.plugin_state import RelievablePlugin
 from scheduler_plugins.snapshot.pod import PodRequest
 
 _UNREADABLE: Final = "the pod cannot be read"
-_CROWD: Final = 100  # from this number of pods in flight on, a list has its shortest form
 
 Refused: TypeAlias = Callable[[PodRequest, Mapping[str, Any], Sequence[str], Verdict], None]
 """Called with a pod that was refused on every node: the pod, its JSON, the nodes, and per node the reason."""
@@ -203,7 +202,7 @@ class Extender:
         if pod.preferences.per_node:
             rows = best(scores, len(nodes), self._generator)
         else:
-            in_flight = min(self._cache.pods_in_flight(nodes), _CROWD) if self._cache.in_flight else 0
+            in_flight = nodes.pods_in_flight if self._cache.in_flight else 0
             rows = self._answering.shortlist.choose(scores, groups, self._generator, in_flight)
         likely, named = groups.likely(rows), [nodes.names[row] for row in rows.tolist()]
         return named, named if likely is rows else [nodes.names[row] for row in likely.tolist()]

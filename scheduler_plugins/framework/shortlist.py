@@ -62,7 +62,7 @@ def best(scores: FloatArray, count: int, generator: np.random.Generator) -> IntA
     costs = -scores
     if count < len(costs):
         # Only the rows at or above the last place in the list can be in it.
-        candidates = np.flatnonzero(costs <= np.partition(costs, count - 1)[count - 1])
+        candidates: IntArray = (costs <= np.partition(costs, count - 1)[count - 1]).nonzero()[0]
     else:
         candidates = np.arange(len(costs))
     order = np.lexsort((generator.random(len(candidates)), costs[candidates]))

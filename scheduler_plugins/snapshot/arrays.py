@@ -1,5 +1,6 @@
 """Nodes as arrays: what filters and scores see. A change makes a new snapshot."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,6 +18,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 _Made = TypeVar("_Made")
 
+ONE_POD: Final = 2**32  # a pod in `CommonColumns.pods`, of which each node has a whole part
 _DEVIATIONS: Final = 4.0  # how many standard deviations more than their mean pods in flight may be on a node
 
 
@@ -123,7 +125,7 @@ class CommonColumns:
 
     First the id by which `NodeGroups` knows the node, and `sums` over its bound pods. Of pods in flight: estimated
     usage, the Prod part of it, and the sums for plugins. First the `mean`: of a pod that may land on k nodes, each has
-    a k-th; then the `whole` of each. `marks` has a bit per pod in flight.
+    a k-th; then the `whole` of each. `pods` is the expected number of pods in flight, `ONE_POD` for each.
     """
 
     def __init__(self, resources: int, sums: int) -> None:
@@ -132,8 +134,8 @@ class CommonColumns:
         self.sums: Final = slice(1, 1 + sums)
         self.mean: Final = slice(1 + sums, 1 + sums + self.amounts)
         self.whole: Final = slice(self.mean.stop, self.mean.stop + self.amounts)
-        self.marks: Final = self.whole.stop
-        self.width: Final = self.marks + 1  # how many there are
+        self.pods: Final = self.whole.stop
+        self.width: Final = self.pods + 1  # how many there are
 
 
 class Common:
@@ -232,9 +234,9 @@ class Nodes:
         return self.common.cautious if self.cautiously else self.common.mean
 
     @property
-    def marks(self) -> int:
-        """The marks of all pods in flight that may land on these nodes, a bit for each."""
-        return int(np.bitwise_or.reduce(self.common.rows[:, self.common.columns.marks]))
+    def pods_in_flight(self) -> int:
+        """Return how many pods in flight are expected to land on these nodes together, rounded up. [pods]"""
+        return math.ceil(int(np.add.reduce(self.common.rows[:, self.common.columns.pods])) / ONE_POD)
 
     def cautious(self) -> "Nodes":
         """The same nodes as if as many pods in flight had landed on each as may well be.

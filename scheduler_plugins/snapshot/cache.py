@@ -353,10 +353,6 @@ class ClusterCache:
         if self._in_flight.pop(uid) is not None:
             self._rows.discharge(uid)
 
-    def pods_in_flight(self, nodes: Nodes) -> int:
-        """Return how many pods in flight may land on some of these nodes, which `view` has just returned. [pods]"""
-        return self._rows.pods_in_flight(nodes)
-
     # Ledgers
 
     def _renew(self, name: str) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import (
+    ONE_POD,
     BoolArray,
     Common,
     CommonColumns,
@@ -23,7 +24,6 @@ from scheduler_plugins.snapshot.plugin_state import PluginState
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
 
-_MARKS: Final = 62  # how many pods in flight have a mark, a bit each [pods]
 _ABSENT: Final = object()  # in place of a value that was not written yet
 _LARGEST_SUM: Final = 2**61  # two of them, and what pods in flight add, stay in 64 bits
 
@@ -49,8 +49,6 @@ class Rows:
         self._common: IntArray = np.zeros((64, self._columns_in_common.width), np.int64)
         self._variance: FloatArray = np.zeros((64, self._columns_in_common.amounts))
         self._charged: dict[str, _Charged] = {}  # the charges of pods in flight by uid
-        self._free_marks = [1 << bit for bit in range(_MARKS)]
-        self._unmarked: dict[str, Sequence[str]] = {}  # the nodes of charged pods beyond these
         self._members = 0  # changes with every node that comes or goes
         self._columns: dict[str, _Columns] = {table: _columns(dtype) for table, dtype in dtypes.items()}
         self._by_node: dict[str, list[NDArray[Any]]] = {}  # the same with the nodes first
@@ -140,21 +138,14 @@ class Rows:
     def charge(self, names: Sequence[str], pod: PodRequest) -> None:
         """Add a pod in flight to some nodes, of which it will be bound to one."""
         amounts = (*pod.estimate, *(pod.estimate if pod.prod else self._nothing), *self._accounts.flat(pod.amounts))
-        mark = self._free_marks.pop() if self._free_marks else 0
-        if not mark:
-            self._unmarked[pod.uid] = names
-        parts = _parts(amounts, len(names), self._columns_in_common, mark)
+        parts = _parts(amounts, len(names), self._columns_in_common)
         rows, present, members = self._located(names)
-        charged = self._charged[pod.uid] = _Charged(names, *parts, mark, rows, present, members)
+        charged = self._charged[pod.uid] = _Charged(names, *parts, rows, present, members)
         self._change(charged, np.add)
 
     def discharge(self, uid: str) -> None:
         """Take a charged pod off its nodes."""
         charged = self._charged.pop(uid)
-        if charged.mark:
-            self._free_marks.append(charged.mark)
-        else:
-            del self._unmarked[uid]
         if charged.members != self._members:
             rows, present, members = self._located(charged.names)
             charged = charged._replace(rows=rows, present=present, members=members)
@@ -174,14 +165,6 @@ class Rows:
             operation(block, parts if present is None else parts[present], out=block)
             matrix[rows] = block
         self._frozen_common = None
-
-    def pods_in_flight(self, nodes: Nodes) -> int:
-        """Return how many pods in flight may land on some of these nodes. [pods]"""
-        marked = nodes.marks.bit_count()
-        if not self._unmarked:
-            return marked
-        there = set(nodes.names)
-        return marked + sum(not there.isdisjoint(names) for names in self._unmarked.values())
 
     def view(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
         """Some nodes as they are, and the names that are not known. Valid until the next change.
@@ -238,23 +221,28 @@ class _Charged(NamedTuple):
     names: Sequence[str]  # its k nodes
     parts: IntArray  # the numbers of each of them, shape (k, width of the common columns)
     variance: FloatArray  # of the mean, shape (k, 2 R + W)
-    mark: int  # the pod's bit; 0: it has none
     rows: NDArray[np.intp]  # the rows of the present nodes
     present: BoolArray | None  # which nodes these are, shape (k,); None: all
     members: int  # the version of the nodes for which these hold
 
 
 @lru_cache(maxsize=64)  # pods of a workload are charged alike
-def _parts(amounts: Vector, count: int, columns: CommonColumns, mark: int) -> tuple[IntArray, FloatArray]:
+def _parts(amounts: Vector, count: int, columns: CommonColumns) -> tuple[IntArray, FloatArray]:
     """Return the numbers of k nodes for a pod that may land on any of them, and the variance of the mean.
 
     Of the mean a k-th: a/k in whole numbers; the rest goes to the first nodes. Its variance is a^2 (1/k) (1 - 1/k).
     """
     whole = np.array(amounts, np.int64)
-    share = whole // count
     parts = np.zeros((count, columns.width), np.int64)
-    parts[:, columns.mean] = share + (np.arange(count)[:, None] < whole - share * count)
+    parts[:, columns.mean] = _shared(whole, count)
     parts[:, columns.whole] = whole
-    parts[:, columns.marks] = mark
+    parts[:, columns.pods : columns.width] = _shared(np.array([ONE_POD]), count)
     variance = np.square(whole.astype(np.float64)) * ((count - 1) / count**2)
     return parts, np.tile(variance, (count, 1))
+
+
+def _shared(whole: IntArray, count: int) -> IntArray:
+    """Amounts in `count` equal parts, shape (count, amounts); the remainder goes to the first parts."""
+    share = whole // count
+    parts: IntArray = share + (np.arange(count)[:, None] < whole - share * count)
+    return parts

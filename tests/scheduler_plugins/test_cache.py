@@ -251,21 +251,23 @@ def test_answer_for_deleted_pod_is_not_charged() -> None:
     assert _charged(world) == {"a": 2000, "b": 0}
 
 
-def test_each_pod_in_flight_counts_once() -> None:
-    """A pod counts once on the nodes where it may land, however many pods are in flight."""
+def test_pod_in_flight_counts_in_equal_parts() -> None:
+    """A pod counts once on all of its nodes together, and a group of nodes has its part of the pod, rounded up."""
     world = World().put(node("a"), node("b"), node("c"))
     for number in range(200):
         world.cache.charge(world.request(pod(f"p{number}")), ["a", "b"] if number % 2 else ["b", "c"], NOW)
 
     def near(*nodes: str) -> int:
-        return world.cache.pods_in_flight(world.cache.view(nodes, NOW)[0])
+        return world.cache.view(nodes, NOW)[0].pods_in_flight
 
-    assert (near("a", "b", "c"), near("a"), near("b"), near("c")) == (200, 100, 200, 100)
+    assert (near("a", "b", "c"), near("a"), near("b"), near("c")) == (200, 50, 100, 50)
     for number in range(20, 200):
         world.cache.release(f"uid-p{number}")
-    assert (near("a", "b", "c"), near("a"), near("b"), near("c")) == (20, 10, 20, 10)
+    assert (near("a", "b", "c"), near("a"), near("b"), near("c")) == (20, 5, 10, 5)
+    world.cache.charge(world.request(pod("of-three")), ["a", "b", "c"], NOW)
+    assert (near("a", "b", "c"), near("a")) == (21, 6)
     world.cache.delete_node("b")
-    assert (near("a"), near("c"), near()) == (10, 10, 0)
+    assert (near("a"), near("c"), near()) == (6, 6, 0)
 
 
 def test_late_node_is_charged() -> None:

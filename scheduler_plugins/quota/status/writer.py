@@ -117,6 +117,8 @@ class Writer:
 
     async def _due(self, uids: Sequence[str]) -> list[tuple[Json, Update]]:
         """Return the pending writes that are allowed now. Requests are served in between."""
+        if not uids:
+            return []
         refill, now = 1 / WRITES_PER_SECOND, self.monotonic()
         left = self._tokens.left(WRITE_BURST, refill, now)
         surroundings, result = self._surroundings(), list[tuple[Json, Update]]()

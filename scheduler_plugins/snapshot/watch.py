@@ -137,18 +137,26 @@ class ClusterWatch:
                 await in_slices(known - listed, partial(self._drop, source), [])
                 known &= listed
                 await self._settle()
-            elif change.type == "DELETED":
+                continue
+            if change.type == "DELETED":
                 identity = self._attempt(source, change.object, lambda item: source.delete(source.identity(item)))
                 self._known[source.kind].discard(identity)
             else:
                 self._attempt(source, change.object, source.put)
+            self._write_records()
 
     def _take(self, source: Source, item: Json) -> str:
         """Handle an object of a list, and return its key."""
         identity = self._attempt(source, item, source.put)
         if source.path == paths.PODS and not source.health.synced:
             self._cache.reserve_unconfirmed(identity, self._clock())
+        self._write_records(beyond=SLICE)
         return identity
+
+    def _write_records(self, beyond: int = 0) -> None:
+        """Build the records of changed nodes now, so that no decision waits for them; so many nodes may wait."""
+        if self._settled and not self.preparing:
+            self._cache.write_some(beyond)
 
     def _drop(self, source: Source, identity: str) -> None:
         """Forget one that a list has left out; the others go, too, where one fails."""
@@ -175,8 +183,6 @@ class ClusterWatch:
             identity = ""
         self._known[source.kind].add(identity)
         self._unreadable[source.kind].attempt(identity, item, take)
-        if self._settled and not self.preparing:
-            self._cache.write_some(beyond=SLICE)
         return identity
 
 

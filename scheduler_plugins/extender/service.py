@@ -194,7 +194,7 @@ class Extender:
             raise UnreadablePod(f"{_UNREADABLE}: {what}") from error
 
     def _best(self, pod: PodRequest, nodes: Nodes) -> tuple[list[str], list[str]]:
-        """The nodes to name, best first, and those of them where the pod is likely to land.
+        """The nodes to name, the best of each group first, and those of them where the pod is likely to land.
 
         It is charged to these in equal shares.
         """

@@ -27,7 +27,7 @@ class Shortlist:
     def choose(
         self, scores: FloatArray, groups: Groups, generator: np.random.Generator, in_flight: int = 0
     ) -> IntArray:
-        """Rows of the nodes to name, best first; equal ones by lot.
+        """Rows of the nodes to name, by group, the best of each group first; equal ones by lot.
 
         The more pods are in flight, the fewer of each group, and the best of it at least: it is better known then where
         they land, and no group is lost.
@@ -41,14 +41,11 @@ class Shortlist:
         count, numbers = len(scores), groups.numbers
         if groups.uniform:
             return best(scores, self._quota(count, in_flight), generator)
-        ranked: IntArray = np.lexsort((generator.random(count), -scores, groups.avoided))
-        sizes = np.bincount(numbers, minlength=1)
-        quotas = np.array([self._quota(size, in_flight) for size in sizes.tolist()])
-        ordered = numbers[ranked]
-        by_group = np.argsort(ordered, kind="stable")
-        places = np.empty(count, np.int64)
-        places[by_group] = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        chosen: IntArray = ranked[places < quotas[ordered]]
+        first = () if groups.even else (groups.avoided,)
+        ranked: IntArray = np.lexsort((generator.random(count), -scores, *first, numbers))
+        sizes = np.bincount(numbers)
+        quotas = [self._quota(size, in_flight) for size in sizes.tolist()]
+        chosen: IntArray = ranked[np.arange(count) < np.repeat(sizes.cumsum() - sizes + quotas, sizes)]
         return chosen
 
     def _quota(self, size: int, in_flight: int) -> int:

@@ -49,7 +49,7 @@ def crowded(pod: QuotaPod, cluster: QuotaCluster, before: Mapping[str, Sequence[
         return frozenset()
     coming: dict[str, list[QuotaPod]] = {node: [] for node in before}
     for each, nodes in cluster.on_their_way:
-        for node in nodes & before.keys():
+        for node in before.keys() & nodes:
             coming[node].append(each)
     return {node for node, holders in before.items() if not _fits(pod, cluster, node, holders, coming[node])}
 

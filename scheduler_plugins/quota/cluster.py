@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -73,7 +72,7 @@ class QuotaCluster:
         self.claiming: Final[dict[str, QuotaPod]] = {}  # the pending pods with a nomination or a hold, by uid
         self.devices: Final = devices.DeviceLedger(device_classes)  # of ResourceClaims
         self._nominated_since: dict[str, float | None] = {}
-        self._answered: dict[str, tuple[QuotaPod, frozenset[str]]] = {}
+        self._answered: dict[str, tuple[QuotaPod, Sequence[str]]] = {}
         self._claims_version = 0
         self._known_claims = _KnownNominations()
         self.preemption_grants: Final = PreemptionGrants()  # the recent responses to kube-scheduler's own preemption
@@ -102,7 +101,7 @@ class QuotaCluster:
         return self._requested.get(node, NOTHING)
 
     @property
-    def on_their_way(self) -> Iterable[tuple[QuotaPod, AbstractSet[str]]]:
+    def on_their_way(self) -> Iterable[tuple[QuotaPod, Sequence[str]]]:
         """Pods admitted and not observed as bound, and the nodes that they may be bound to."""
         return self._answered.values()
 
@@ -384,7 +383,7 @@ class QuotaCluster:
             admitted = replace(admitted, uid=pod.uid, name=pod.key.partition("/")[2])
         self._resolve(pod.uid)
         self.ledger.admit(admitted)
-        self._answered[pod.uid] = admitted, frozenset(names)
+        self._answered[pod.uid] = admitted, names
 
     def reserve_unconfirmed(self, pod: PodRequest, now: float) -> None:  # noqa: ARG002 - the protocol has it
         """Count a pod beside the usage: an earlier run may have admitted it."""

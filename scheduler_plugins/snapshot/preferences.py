@@ -88,11 +88,12 @@ class Groups(NamedTuple):
     numbers: NDArray[np.int32]  # nodes of one number are alike for the pod's soft constraints, shape (N,)
     weights: NDArray[np.int32]  # sum of the weights of the preferred terms that a node matches, shape (N,)
     avoided: NDArray[np.bool_]  # whether it has a taint of PreferNoSchedule that the pod does not tolerate, shape (N,)
-    uniform: bool = False  # whether it is known that all are in group 0, without weight, and none is avoided
+    even: bool = False  # whether no node has a weight or is avoided
+    uniform: bool = False  # whether all are also known to be in group 0
 
     def likely(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows that kube-scheduler prefers: without soft taints, if any, and of the largest weight."""
-        if self.uniform:
+        if self.even:
             return rows
         remaining = rows[~self.avoided[rows]]
         result = remaining if len(remaining) else rows
@@ -105,7 +106,7 @@ class Groups(NamedTuple):
 def _uniform(count: int) -> Groups:
     """Return the groups of so many nodes that are alike for a pod."""
     zeros = np.zeros(count, np.int32)
-    return Groups(zeros, zeros, np.zeros(count, np.bool_), uniform=True)
+    return Groups(zeros, zeros, np.zeros(count, np.bool_), even=True, uniform=True)
 
 
 class _Node(NamedTuple):
@@ -147,7 +148,7 @@ class _Table:
                 self._rows[number] = self._read(nodes[number])
             self.grown = True
             rows = self._rows[ids]
-        return Groups(rows[:, 0], rows[:, 1], rows[:, 2] != 0)
+        return Groups(rows[:, 0], rows[:, 1], rows[:, 2] != 0, even=not np.logical_or.reduce(rows[:, 1:], axis=None))
 
     def _read(self, node: _Node) -> tuple[int, int, bool]:
         matched = tuple(test is not None and test(node) for _, test in self._terms)

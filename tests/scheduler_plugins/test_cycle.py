@@ -125,7 +125,9 @@ SCORES = np.array([50.0, 90.0, 10.0, 70.0, 30.0, 80.0])
 
 
 def _choose(numbers: list[int], avoided: list[int] = [], **length: float) -> list[int]:  # noqa: B006 - not changed
-    groups = Groups(np.array(numbers, np.int32), np.zeros(6, np.int32), np.isin(np.arange(6), avoided))
+    groups = Groups(
+        np.array(numbers, np.int32), np.zeros(6, np.int32), np.isin(np.arange(6), avoided), even=not avoided
+    )
     chosen: list[int] = Shortlist(**length).choose(SCORES, groups, np.random.default_rng(1)).tolist()  # type: ignore[arg-type]
     return chosen
 
@@ -138,11 +140,12 @@ def _choose(numbers: list[int], avoided: list[int] = [], **length: float) -> lis
         ([0] * 6, [], 1, 0.5, [1, 5, 3]),
         ([0] * 6, [], 1, 0.51, [1, 5, 3, 0]),  # rounded up
         ([0] * 6, [], 9, 0, [1, 5, 3, 0, 4, 2]),
-        ([7, 0, 7, 0, 7, 0], [], 1, 0, [1, 0]),  # the best of each group, the best of all first
+        ([7, 0, 7, 0, 7, 0], [], 1, 0, [1, 0]),  # the best of each group
+        ([0, 7, 0, 7, 0, 7], [], 1, 0.5, [0, 4, 1, 5]),
         ([7, 0, 7, 0, 7, 0], [], 1, 0.5, [1, 5, 0, 4]),
         ([0] * 6, [1, 5], 3, 0, [3, 0, 4]),  # avoided nodes last, however good
         ([0] * 6, [1, 5], 5, 0, [3, 0, 4, 2, 1]),
-        ([3, 0, 3, 3, 3, 0], [1, 5], 1, 0, [3, 1]),  # a group of only avoided nodes has its best one
+        ([3, 0, 3, 3, 3, 0], [1, 5], 1, 0, [1, 3]),  # a group of only avoided nodes has its best one
     ],
 )
 def test_chooses(numbers: list[int], avoided: list[int], size: int, share: float, chosen: list[int]) -> None:

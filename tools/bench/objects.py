@@ -18,6 +18,7 @@ COLD_PODS, COLD_SECONDS = 2, 21_600  # of a node; others after this time
 STEP: Final = 1.2  # one level more is a fifth more: above the threshold of an increase, and urgent as a decrease
 LOWEST_MILLI, LOWEST_MIB = 4000, 8192
 METRICS: Final = f"/apis/{GROUP}/{VERSION}/nodemetrics"
+LABELS: Final = {"app": "bench"}  # of the pods that wait for a scheduler
 CONDITIONS: Final = {
     "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -93,8 +94,16 @@ def pod(number: int, node_number: int) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
+def replica_set() -> Json:
+    """Return the ReplicaSet that owns `pending_pods`; kube-scheduler spreads the pods of its selector."""
+    container = {"name": "main", "image": "registry.example/service:1"}
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [container]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": LABELS}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "bench"}, "spec": spec}
+
+
 def pending_pods(count: int, scheduler: str) -> Iterator[Json]:
-    """Yield pods of 100 milli-cores and 128 MiB that wait for a scheduler.
+    """Yield pods of `replica_set`, of 100 milli-cores and 128 MiB, that wait for a scheduler.
 
     They tolerate the taint of a Node that is not ready, because no controller takes it off.
     """
@@ -103,9 +112,11 @@ def pending_pods(count: int, scheduler: str) -> Iterator[Json]:
         "image": "registry.example/service:1",
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
     }
+    owner: Json = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "bench", "controller": True}
+    owner["uid"] = "00000000-0000-4000-8000-000000000000"
     spec = {"schedulerName": scheduler, "automountServiceAccountToken": False, "containers": [container]}
     for number in range(count):
-        metadata = {"name": f"pod-{number:05d}", "namespace": "default", "labels": {"app": "bench"}}
+        metadata = {"name": f"pod-{number:05d}", "namespace": "default", "labels": LABELS, "ownerReferences": [owner]}
         spec_of = {**spec, "tolerations": [{"operator": "Exists"}]}
         yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec_of}
 

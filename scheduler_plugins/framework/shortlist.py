@@ -21,7 +21,7 @@ class Shortlist:
     """The least number of listed nodes of a group. [nodes]"""
     share: float = 0.5
     """Which part of a group's nodes is named, if that is more than `size` and not more than `most`. [0..1]"""
-    most: int = 32
+    most: int = 16
     """The largest number of listed nodes of a group, but for `size`. [nodes]"""
 
     def choose(

@@ -59,7 +59,7 @@ def best(scores: FloatArray, count: int, generator: np.random.Generator) -> IntA
     costs = -scores
     if count < len(costs):
         # Only the rows at or above the last place in the list can be in it.
-        candidates: IntArray = (costs <= np.partition(costs, count - 1)[count - 1]).nonzero()[0]
+        candidates = np.flatnonzero(costs <= np.partition(costs, count - 1)[count - 1])
     else:
         candidates = np.arange(len(costs))
     order = np.lexsort((generator.random(len(candidates)), costs[candidates]))

@@ -232,17 +232,11 @@ def _parts(amounts: Vector, count: int, columns: CommonColumns) -> tuple[IntArra
 
     Of the mean a k-th: a/k in whole numbers; the rest goes to the first nodes. Its variance is a^2 (1/k) (1 - 1/k).
     """
-    whole = np.array(amounts, np.int64)
-    parts = np.zeros((count, columns.width), np.int64)
-    parts[:, columns.mean] = _shared(whole, count)
-    parts[:, columns.whole] = whole
-    parts[:, columns.pods : columns.width] = _shared(np.array([ONE_POD]), count)
-    variance = np.square(whole.astype(np.float64)) * ((count - 1) / count**2)
-    return parts, np.tile(variance, (count, 1))
-
-
-def _shared(whole: IntArray, count: int) -> IntArray:
-    """Amounts in `count` equal parts, shape (count, amounts); the remainder goes to the first parts."""
+    whole = np.array((*amounts, ONE_POD), np.int64)
     share = whole // count
-    parts: IntArray = share + (np.arange(count)[:, None] < whole - share * count)
-    return parts
+    shares = share + (np.arange(count)[:, None] < whole - share * count)
+    parts = np.zeros((count, columns.width), np.int64)
+    parts[:, columns.mean], parts[:, columns.pods] = shares[:, :-1], shares[:, -1]
+    parts[:, columns.whole] = whole[:-1]
+    variance = np.square(whole[:-1].astype(np.float64)) * ((count - 1) / count**2)
+    return parts, np.tile(variance, (count, 1))

@@ -162,7 +162,7 @@ class ClusterWatch:
         """Forget one that a list has left out; the others go, too, where one fails."""
         try:
             source.delete(identity)
-            self._cache.write_some(beyond=SLICE)
+            self._write_records(beyond=SLICE)
         except Exception:  # noqa: BLE001 - and the watch goes on
             _LOG.exception("One of the %s that are gone, %s, could not be forgotten", source.kind, identity)
 

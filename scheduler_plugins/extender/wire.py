@@ -5,7 +5,8 @@ Bodies are read and written by msgspec: it names the key that is wrong, and make
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
@@ -31,6 +32,12 @@ class Arguments:
 
     pod: Mapping[str, Any]  # the pod, as `decode_pod` or `undecoded` returns it
     names: Sequence[str]  # the nodes in question, each once
+    sent: AbstractSet[str] = field(init=False)  # the same
+
+    def __post_init__(self) -> None:
+        self.sent = frozenset(self.names)
+        if len(self.sent) < len(self.names):
+            self.names = list(dict.fromkeys(self.names))
 
 
 @dataclass(slots=True)  # as above
@@ -138,7 +145,7 @@ def parse(body: bytes) -> Arguments:
         arguments = _read(_ARGUMENTS.decode, _in_go_case(body, _Arguments), "Pod and NodeNames")
     pod = _pod(arguments.pod)
     if (names := arguments.node_names) is not None:
-        return Arguments(pod, names if len(set(names)) == len(names) else list(dict.fromkeys(names)))
+        return Arguments(pod, names)
     if arguments.nodes != _NOTHING:
         raise FullNodes(removed("argument", "extenders.nodeCacheCapable"))
     raise BadRequest("NodeNames: is missing")
@@ -214,7 +221,7 @@ def filter_reply(result: FilterResult, arguments: Arguments) -> bytes:
     Raises ValueError: it names a node that was not requested, which would make kube-scheduler fail the pod.
     """
     failed, unresolvable = result.failed or {}, result.unresolvable or {}
-    _only_sent((*result.names, *failed, *unresolvable), arguments.names)
+    _only_sent((*result.names, *failed, *unresolvable), arguments.sent)
     return _ENCODE(_Filtered(None, result.names, failed, unresolvable, result.error))
 
 
@@ -234,7 +241,7 @@ def preempt_reply(victims: Mapping[str, Victims], arguments: Preemption) -> byte
 
     Raises ValueError: it names a node that was not requested, on which kube-scheduler would evict pods.
     """
-    _only_sent(victims.keys(), arguments.victims)
+    _only_sent(victims, arguments.victims.keys())
     selected = {
         node: _MetaVictims([_MetaPod(uid) for uid in given.uids], given.budget_violations)
         for node, given in victims.items()
@@ -247,6 +254,6 @@ def error_reply(message: str) -> bytes:
     return _ENCODE({"Error": message})
 
 
-def _only_sent(named: Iterable[str], sent: Iterable[str]) -> None:
-    if unknown := set(named).difference(sent):
+def _only_sent(named: Iterable[str], sent: AbstractSet[str]) -> None:
+    if unknown := set(named) - sent:
         raise ValueError(f"the response names nodes that were not sent: {', '.join(sorted(unknown))}")

@@ -6,11 +6,16 @@ may be left out for load alone, and nodes with a taint of effect PreferNoSchedul
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
+from scheduler_plugins.framework.cycle import MAX_SCORE
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray
 from scheduler_plugins.snapshot.preferences import Groups
+
+_AVOIDED: Final = 2 * MAX_SCORE  # more than scores differ by
+_GROUP: Final = 2 * _AVOIDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +46,10 @@ class Shortlist:
         count, numbers = len(scores), groups.numbers
         if groups.uniform:
             return best(scores, self._quota(count, in_flight), generator)
-        first = () if groups.even else (groups.avoided,)
-        ranked: IntArray = np.lexsort((generator.random(count), -scores, *first, numbers))
-        sizes = np.bincount(numbers)
+        costs = numbers * _GROUP - scores
+        if not groups.even:
+            costs += groups.avoided * _AVOIDED
+        ranked, sizes = _ranked(costs, generator), np.bincount(numbers)
         quotas = [self._quota(size, in_flight) for size in sizes.tolist()]
         chosen: IntArray = ranked[np.arange(count) < np.repeat(sizes.cumsum() - sizes + quotas, sizes)]
         return chosen
@@ -56,11 +62,11 @@ class Shortlist:
 
 def best(scores: FloatArray, count: int, generator: np.random.Generator) -> IntArray:
     """Rows of the `count` best scores, best first. Equal scores are drawn by lot, so that pods spread over them."""
-    costs = -scores
-    if count < len(costs):
-        # Only the rows at or above the last place in the list can be in it.
-        candidates = np.flatnonzero(costs <= np.partition(costs, count - 1)[count - 1])
-    else:
-        candidates = np.arange(len(costs))
-    order = np.lexsort((generator.random(len(candidates)), costs[candidates]))
-    return candidates[order[:count]]
+    return _ranked(-scores, generator)[:count]
+
+
+def _ranked(costs: FloatArray, generator: np.random.Generator) -> IntArray:
+    """Rows by cost. Equal ones are in random order, as they are shuffled before: no sort sees which is which."""
+    shuffled = generator.permutation(len(costs))
+    ranked: IntArray = shuffled[costs[shuffled].argsort()]
+    return ranked

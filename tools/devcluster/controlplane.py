@@ -195,6 +195,9 @@ class ControlPlane:
             "--audit-policy-file=audit-policy.yaml",
             f"--audit-log-path={self.audit_log}",
             "--audit-log-maxsize=1000",
+            # By the defaults, kube-scheduler has bindings refused (429) when it outpaces a machine with two CPUs.
+            "--max-requests-inflight=4000",
+            "--max-mutating-requests-inflight=4000",
         ]
 
     def _controller_manager_command(self, _: int) -> list[str | Path]:

@@ -10,7 +10,6 @@ from operator import or_, sub
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crds import names
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
@@ -27,8 +26,9 @@ EXPIRED: Final = "node(s) nodeMetric expired"  # reason for refusing a node whos
 
 _Statistic: TypeAlias = tuple[str, float]  # an aggregation: its type, and its duration [s]
 
-_NO_ROWS: Final = np.zeros(0, np.intp)
 _PERCENT: Final = 100
+_NONE: Final = -1  # in place of a `Group`: there is no report or no threshold
+_BY_MORE: Final = -2  # in place of a `Group`: that depends on more than the node and the slack
 _NO_SLACK: Final = -(2**62)  # less than any pod or pods in flight need
 _DOUBLE_SLACK: Final = 42
 """A percentage of doubles is off by less than 2^-44 in three roundings; this much of the allocatable is 2^-35 %."""
@@ -56,6 +56,7 @@ class LoadAware(LoadAwareArguments):
                 ("scored", np.bool_),  # the same of every resource that weighs in the score, of a node with a report
                 ("aggregated", np.bool_),  # limit and load are of the aggregated group
                 ("by_prod", np.bool_),  # Prod pods have their own thresholds here
+                ("group", np.int8),  # the group that evaluates by the slack, or `_NONE` or `_BY_MORE`
                 ("load", np.int64, shape),  # measured and expected, that the filter compares
                 ("slack", np.int64, shape),  # how much more passes; the smallest number: that depends on more
                 ("spare", np.int64, shape),  # allocatable without the load that the score compares
@@ -98,9 +99,11 @@ class LoadAware(LoadAwareArguments):
         allocatable, limits = _vector(resources, node.allocatable), _vector(resources, limit)
         measured, prod_limit = ledger.measured(statistic), _vector(resources, thresholds.prod)
         checked = [limit * known for limit, known in zip(limits, measured, strict=True)]
+        ceilings = () if self.use_prediction or any(prod_limit) else tuple(map(ceiling, checked, allocatable))
         # Without a time no agent has written it. Without a check of the age, its usage counts nevertheless.
         reported = report is not None and (report.update_time is not None or self.filter_expired_node_metrics is False)
         scores = reported and all(map(or_, ledger.measured(scored_statistic), self._weightless))
+        evaluates = int(Group.AGGREGATED if group.filters else Group.USAGE) if reported and any(limits) else _NONE
         record = (
             allocatable,
             tuple([amount if scores and amount else INT64_MAX for amount in allocatable]),
@@ -113,8 +116,8 @@ class LoadAware(LoadAwareArguments):
             scores,
             group.filters,
             any(prod_limit),
+            _BY_MORE if not ceilings or max(allocatable) >> _DOUBLE_SLACK else evaluates,
         )
-        ceilings = () if self.use_prediction or any(prod_limit) else tuple(map(ceiling, checked, allocatable))
         return statistic, scored_statistic, ceilings, record
 
     @cached_property
@@ -155,34 +158,34 @@ class LoadAware(LoadAwareArguments):
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         """Refuse nodes whose usage, with this pod, would exceed a threshold, and nodes with an old report."""
-        if pod.of_daemon_set or not len(rows := self._undecided(pod, nodes)):
+        table, landed = nodes.tables[NAME], nodes.most_in_flight
+        left = table["slack"] - as_array(pod.estimate)
+        over = landed > left
+        some_over = bool(np.logical_or.reduce(over, axis=None))
+        some_expired = self.filter_expired_node_metrics and self._some_expired(table, nodes.now)
+        if pod.of_daemon_set or not (some_over or some_expired):
             return Verdict.all_pass(len(nodes), refusals(self.resources))
-        refused = np.full(len(nodes), PASSES, np.int64)
-        refused[rows] = self._evaluate(self._account(pod, nodes if len(rows) == len(nodes) else nodes.take(rows)))
+        if some_over and nodes.cautiously:
+            landed = nodes.in_flight
+            over = landed > left
+        expired = self.expired(table, nodes.now) if some_expired else np.zeros(len(nodes), np.bool_)
+        rows = np.flatnonzero(over.any(axis=1) | expired)
+        refused, groups = np.full(len(nodes), PASSES, np.int64), table["group"][rows]
+        # One more than the slack may be half a percent above the threshold, see `ceiling`.
+        if groups.min(initial=0) > _BY_MORE and not (landed == left + 1).any():
+            refused[rows] = self._evaluate(groups != _NONE, expired[rows], over[rows], groups)
+        else:
+            account = self._account(pod, nodes if len(rows) == len(nodes) else nodes.take(rows))
+            refused[rows] = self._evaluate(account.checked, account.expired, account.over, account.groups())
         return Verdict(refused, refusals(self.resources))
 
-    def _undecided(self, pod: PodRequest, nodes: Nodes) -> NDArray[np.intp]:
-        """Return the rows of the nodes that the filter may reject; for most, an integer comparison is enough."""
-        table = nodes.tables[NAME]
-        left = table["slack"] - as_array(pod.estimate)
-        over = nodes.most_in_flight > left
-        exceeded = np.logical_or.reduce(over, axis=None)
-        if nodes.cautiously and exceeded:
-            over = nodes.in_flight > left
-        if self.filter_expired_node_metrics and self._some_expired(table, nodes.now):
-            return np.flatnonzero(over.any(axis=1) | (self.expired(table, nodes.now) & table["reported"]))
-        return np.flatnonzero(over.any(axis=1)) if exceeded else _NO_ROWS
-
-    def _evaluate(self, account: Account) -> IntArray:
-        """Indices into the refusals, shape (N,)."""
-        refused = np.full(len(account.checked), PASSES, np.int64)
-        exceeds = account.checked & ~account.expired & account.over.any(axis=1)
-        if exceeds.any():
-            which = account.groups() * len(self.resources) + account.over.argmax(axis=1)
-            refused[exceeds] = which[exceeds]
-        if self.enable_schedule_when_node_metrics_expired is False:
-            refused[account.checked & account.expired] = len(Group) * len(self.resources)
-        return refused
+    def _evaluate(self, checked: BoolArray, expired: BoolArray, over: BoolArray, groups: IntArray) -> IntArray:
+        """Indices into the refusals, shape (N,), of what `Account` has by these names."""
+        refuses = self.enable_schedule_when_node_metrics_expired is False
+        by_age = len(Group) * len(self.resources) if refuses else PASSES
+        exceeded = groups * len(self.resources) + over.argmax(axis=1)
+        refused: IntArray = np.where(over.any(axis=1), exceeded, PASSES)
+        return np.where(checked, np.where(expired, by_age, refused), PASSES)
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         return explanation(self, pod, nodes, self._account(pod, nodes), self.score(pod, nodes))
@@ -309,8 +312,9 @@ def refusals(resources: tuple[str, ...]) -> tuple[Refusal, ...]:
 def ceiling(limit: int, allocatable: int) -> int:
     """Return a load up to which `usage_percent` is not above a threshold, INT64_MAX where every load passes.
 
-    It is the last such load as long as the percentages of integers are far enough apart for doubles, up to 4 TiB; above
-    that it lies a 2^-42nd of the allocatable below. 65 % of 100 cores, in milli-cores: 65499, as 65500 rounds to 66 %.
+    Up to 4 TiB it is the last such load but for one that is half a percent above the threshold, which doubles may round
+    down. Above 4 TiB it lies a 2^-42nd of the allocatable lower, since doubles are less exact there. 65 % of 100 cores,
+    in milli-cores: 65499, as 65500 rounds to 66 %; 28 %: 28499, although 28500 passes, too.
 
     Args:
         limit: the threshold; 0: not checked. [%, 0..100]

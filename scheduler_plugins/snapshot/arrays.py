@@ -86,7 +86,7 @@ class Table:
 
     __slots__ = ("_columns", "_least", "_made", "_rows")
 
-    def __init__(self, columns: "Mapping[str, NDArray[Any]] | Table", rows: NDArray[np.intp] | None = None) -> None:
+    def __init__(self, columns: Mapping[str, NDArray[Any]], rows: NDArray[np.intp] | None = None) -> None:
         self._columns = columns  # by the name of a field; the last axis is that of the nodes
         self._rows = rows  # which of them these nodes are; None: all
         self._made: dict[str, NDArray[Any]] = {}
@@ -95,7 +95,7 @@ class Table:
     def __getitem__(self, name: str) -> NDArray[Any]:
         array = self._made.get(name)
         if array is None:
-            column = self._columns[name].T if isinstance(self._columns, Table) else self._columns[name]
+            column = self._columns[name]
             array = column.T if self._rows is None else column.take(self._rows, -1).T
             self._made[name] = array
         return array
@@ -114,10 +114,13 @@ class Table:
             least = self._least[name] = float(np.minimum.reduce(self[name], initial=np.inf))
         return least
 
+    def take(self, rows: NDArray[np.intp]) -> "Table":
+        """The records of these rows."""
+        return Table(self._columns, rows if self._rows is None else self._rows.take(rows))
+
     def settle(self) -> None:
-        """Make all arrays, so that no change of the cluster touches them."""
-        for name in self:
-            self[name]
+        """Copy all columns, so that no change of the cluster touches them."""
+        self._columns, self._rows = {name: self[name].T for name in self}, None
 
 
 class CommonColumns:
@@ -252,7 +255,7 @@ class Nodes:
             names = [self.names[row] for row in rows.tolist()]
         return Nodes(
             names,
-            {plugin: Table(table, rows) for plugin, table in self.tables.items()},
+            {plugin: table.take(rows) for plugin, table in self.tables.items()},
             self.common.take(rows),
             self.accounts,
             self.plugin_states,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crds import names
@@ -240,8 +240,9 @@ def test_each_node_is_compared_on_its_own() -> None:
 
 @pytest.mark.timeout(30)
 @given(st.integers(0, 100), st.integers(0, 2**53), st.integers(-3, 3))
+@example(28, 100_000, 1)
 def test_load_below_ceiling_passes(limit: int, allocatable: int, beside: int) -> None:
-    """A load not above the ceiling passes by its rounded percentage; the next larger one fails, on usual nodes."""
+    """A load not above the ceiling passes by its rounded percentage; the second above fails, on usual nodes."""
     most = ceiling(limit, allocatable)
     if not limit or not allocatable:
         assert most == 2**63 - 1
@@ -249,7 +250,35 @@ def test_load_below_ceiling_passes(limit: int, allocatable: int, beside: int) ->
     load = max(most + beside, 0)
     passes = int(usage_percent(np.array([load]), np.array([allocatable]))[0]) <= limit
     assert passes or load > most
-    assert allocatable >= 2**42 or passes is (load <= most)
+    assert allocatable >= 2**42 or passes is (load <= most) or load == most + 1
+
+
+_NEAR = st.tuples(
+    st.sampled_from([1000, 4096, 28_000, 100_000]),  # milli-cores
+    st.integers(-3, 3),  # milli-cores beside half a percent above the threshold
+    st.sampled_from([2**30, 100 * 2**30, 2**43]),  # bytes
+    st.integers(-3, 3),
+    st.sampled_from([0, 179, 180, 1000]),  # age of the report [s]
+)
+
+
+@pytest.mark.timeout(60)
+@given(near=st.lists(_NEAR, min_size=1, max_size=4), threshold=st.sampled_from([28, 50, 65]), schedules=st.booleans())
+@example(near=[(1000, -3, 2**43, 0, 0)], threshold=65, schedules=False)  # beyond the exact integers of a percentage
+def test_nodes_near_threshold(near: list[tuple[int, int, int, int, int]], threshold: int, *, schedules: bool) -> None:
+    """The reason of each node is that of its percentages, whatever the other nodes are."""
+    thresholds = {"cpu": threshold, "memory": 95}
+    plugin = load_aware(usage_thresholds=thresholds, enable_schedule_when_node_metrics_expired=schedules)
+    world, reasons = World(plugin), []
+    for number, (cpu, more_cpu, memory, more_memory, age) in enumerate(near):
+        name = f"n{number}"
+        used = cpu * (2 * threshold + 1) // 200 + more_cpu, memory * 191 // 200 + more_memory
+        world.put(node(name, f"{cpu}m", f"{memory}"))
+        world.put(node_metric(name, f"{used[0] - 1}m", f"{used[1] - 1}", updated=-age))
+        percents = usage_percent(np.array(used), np.array([cpu, memory])).tolist()
+        by_usage = CPU if percents[0] > threshold else MEMORY if percents[1] > 95 else None
+        reasons.append(by_usage if age < 180 else None if schedules else EXPIRED)
+    assert world.reasons(TINY, *(f"n{number}" for number in range(len(near)))) == reasons
 
 
 BAD_ANNOTATIONS = [

@@ -29,7 +29,6 @@ _Statistic: TypeAlias = tuple[str, float]  # an aggregation: its type, and its d
 _PERCENT: Final = 100
 _NONE: Final = -1  # in place of a `Group`: there is no report or no threshold
 _BY_MORE: Final = -2  # in place of a `Group`: that depends on more than the node and the slack
-_NO_SLACK: Final = -(2**62)  # less than any pod or pods in flight need
 _DOUBLE_SLACK: Final = 42
 """A percentage of doubles is off by less than 2^-44 in three roundings; this much of the allocatable is 2^-35 %."""
 
@@ -58,7 +57,7 @@ class LoadAware(LoadAwareArguments):
                 ("by_prod", np.bool_),  # Prod pods have their own thresholds here
                 ("group", np.int8),  # the group that evaluates by the slack, or `_NONE` or `_BY_MORE`
                 ("load", np.int64, shape),  # measured and expected, that the filter compares
-                ("slack", np.int64, shape),  # how much more passes; the smallest number: that depends on more
+                ("slack", np.int64, shape),  # how much more passes whatever the filter compares
                 ("spare", np.int64, shape),  # allocatable without the load that the score compares
                 ("prod_load", np.int64, shape),  # the part of the Prod pods
                 *(
@@ -76,17 +75,20 @@ class LoadAware(LoadAwareArguments):
     def record(self, node: NodeState) -> tuple[Any, ...]:
         """A node's record."""
         ledger, (statistic, scored, ceilings, lasting) = node.ledger, node.once(NAME, self._lasting)
-        load = ledger.load(statistic)
+        load, peak = ledger.load(statistic), self._peak(ledger) if self.use_prediction else ()
         score_load = load if scored == statistic else ledger.load(scored)
-        slack = tuple(map(sub, ceilings, load)) if ceilings else (_NO_SLACK,) * len(load)
-        loads = load, slack, tuple(map(sub, lasting[0], score_load)), ledger.prod_load
-        return *lasting, *loads, *(self._peak(ledger) if self.use_prediction else ())
+        compared = load, ledger.prod_load, *peak[:1]
+        slacks = [map(sub, most, each) for most, each in zip(ceilings, compared, strict=True) if most]
+        slack = tuple(slacks[0]) if len(slacks) == 1 else tuple(map(min, *slacks))
+        return *lasting, load, slack, tuple(map(sub, lasting[0], score_load)), ledger.prod_load, *peak
 
-    def _lasting(self, node: NodeState) -> tuple[_Statistic | None, _Statistic | None, Vector, tuple[Any, ...]]:
+    def _lasting(
+        self, node: NodeState
+    ) -> tuple[_Statistic | None, _Statistic | None, tuple[Vector, ...], tuple[Any, ...]]:
         """Return the parts of the record that do not depend on the pods of the node.
 
-        The aggregations of the loads that the filter and the score compare, the loads up to which the node passes
-        (empty: that depends on more), and the record up to the loads.
+        The aggregations of the loads that the filter and the score compare, the usage, the Prod usage and the predicted
+        peak up to which the node passes (empty: not compared), and the record up to the loads.
         """
         ledger, report, resources = node.ledger, node.ledger.report, self.resources
         thresholds = self.thresholds(node.annotations)
@@ -98,8 +100,11 @@ class LoadAware(LoadAwareArguments):
         scored_statistic = scored if scored[0] else None
         allocatable, limits = _vector(resources, node.allocatable), _vector(resources, limit)
         measured, prod_limit = ledger.measured(statistic), _vector(resources, thresholds.prod)
-        checked = [limit * known for limit, known in zip(limits, measured, strict=True)]
-        ceilings = () if self.use_prediction or any(prod_limit) else tuple(map(ceiling, checked, allocatable))
+        ceilings = (
+            _ceilings(limits, measured, allocatable),
+            _ceilings(prod_limit, ledger.measured(), allocatable) if any(prod_limit) else (),
+            *([_ceilings(limits, self._peak(ledger)[1], allocatable)] if self.use_prediction else []),
+        )
         # Without a time no agent has written it. Without a check of the age, its usage counts nevertheless.
         reported = report is not None and (report.update_time is not None or self.filter_expired_node_metrics is False)
         scores = reported and all(map(or_, ledger.measured(scored_statistic), self._weightless))
@@ -116,7 +121,7 @@ class LoadAware(LoadAwareArguments):
             scores,
             group.filters,
             any(prod_limit),
-            _BY_MORE if not ceilings or max(allocatable) >> _DOUBLE_SLACK else evaluates,
+            _BY_MORE if self.use_prediction or any(prod_limit) or max(allocatable) >> _DOUBLE_SLACK else evaluates,
         )
         return statistic, scored_statistic, ceilings, record
 
@@ -295,6 +300,11 @@ class LoadAware(LoadAwareArguments):
 def _vector(resources: Sequence[str], amounts: Mapping[str, int] | None) -> tuple[int, ...]:
     by_resource = amounts or {}
     return tuple([by_resource.get(name, 0) for name in resources])
+
+
+def _ceilings(limits: Vector, known: tuple[bool, ...], allocatable: Vector) -> Vector:
+    """Return the `ceiling` of each resource; a usage that is not known passes."""
+    return tuple([ceiling(limit * has, most) for limit, has, most in zip(limits, known, allocatable, strict=True)])
 
 
 def usage_percent(load: IntArray, allocatable: IntArray) -> IntArray:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from crds import names
 from scheduler_plugins.plugins.load_aware import NAME, LoadAware
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -81,6 +82,18 @@ def node_metric(
         }
     policy = {} if interval is None else {"reportIntervalSeconds": interval}
     return {"metadata": {"name": name}, "spec": {"metricCollectPolicy": policy}, "status": status}
+
+
+def predicting(
+    metric: Json, peak: Mapping[str, str] | None = None, age: float | None = 0, *, ready: bool | None = None
+) -> Json:
+    """Return the NodeMetric with a prediction of the node that is this old. [s]"""
+    classes: list[Json] = [{"name": "prod", "peak": {"cpu": "99"}}, {"name": "node", "peak": dict(peak or {})}]
+    prediction = {"classes": classes} | ({} if age is None else {"time": at(-age)})
+    status = {**metric["status"], "prediction": prediction}
+    if ready is not None:
+        status["conditions"] = [condition(names.CONDITION_PREDICTION_READY, 0, str(ready))]
+    return {**metric, "status": status}
 
 
 def pod_metric(name: str = "p", cpu: str = "2", memory: str = "1Gi", priority: str = "koord-prod") -> Json:

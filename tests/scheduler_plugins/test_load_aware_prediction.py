@@ -11,31 +11,18 @@ from tests.scheduler_plugins.objects import (
     NOW,
     Json,
     World,
-    at,
-    condition,
     load_aware,
     node,
     node_metric,
     pod,
     pod_metric,
+    predicting,
 )
 
 PREDICTED_CPU = "node(s) cpu predicted usage exceed threshold"
 CPU = "node(s) cpu usage exceed threshold"
 TINY = pod("incoming", {"cpu": "1m", "memory": "1"})
 PLUGIN = load_aware(use_prediction=True)
-
-
-def predicting(
-    metric: Json, peak: Mapping[str, str] | None = None, age: float | None = 0, *, ready: bool | None = None
-) -> Json:
-    """Return the NodeMetric with a prediction of the node that is this old. [s]"""
-    classes: list[Json] = [{"name": "prod", "peak": {"cpu": "99"}}, {"name": "node", "peak": dict(peak or {})}]
-    prediction = {"classes": classes} | ({} if age is None else {"time": at(-age)})
-    status = {**metric["status"], "prediction": prediction}
-    if ready is not None:
-        status["conditions"] = [condition(names.CONDITION_PREDICTION_READY, 0, str(ready))]
-    return {**metric, "status": status}
 
 
 IDLE = node_metric(cpu="10", memory="10Gi")

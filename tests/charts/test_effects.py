@@ -45,6 +45,7 @@ OTHERS: Final[Json] = {
     "issuer": {"name": "a"},
     "admission": "policy",
     "mode": "weighted",
+    "clientConnection": {"qps": 7},
     "profile": {"inFlightSeconds": 7},
     "interval": "7s",
     "runbooks": "https://example.com",

@@ -188,6 +188,12 @@ def test_scheduler_config_is_documented_one(chart: Rendered) -> None:
     assert chart.config("headroom-scheduler", "kube-scheduler.yaml") == documented
 
 
+def test_rate_of_kube_scheduler_can_be_lower(helm: Helm) -> None:
+    chart = render(helm, "scheduler.clientConnection.qps=20", "scheduler.clientConnection.burst=40")
+    config = chart.config("headroom-scheduler", "kube-scheduler.yaml")
+    assert config["clientConnection"] == {"qps": 20, "burst": 40}
+
+
 def profile_of(helm: Helm, path: Path, *settings: str, values: Path | None = None) -> Any:  # noqa: ANN401 - numpy
     from scheduler_plugins.profile import load_profile  # noqa: PLC0415 - numpy
 

@@ -17,6 +17,7 @@ WRONG: Final[tuple[tuple[str, Any, str | None], ...]] = (
     ("flowSchema.shares", "many", None),
     ("manager.replicas", -1, None),
     ("scheduler.percentageOfNodesToScore", 101, None),
+    ("scheduler.clientConnection.qps", 0, None),
     ("scheduler.replicas", 1.5, None),
     ("imagePullPolicy", "Sometimes", None),
     ("agent.dataDir", 5, None),

@@ -34,7 +34,7 @@ from tools.devcluster.api import ApiClient
 from tools.devcluster.commands import DevClusterError
 from tools.devcluster.process import wait_until
 
-NODES, ROUNDS, PODS = (1000, 5000), 5, 1000
+NODES, ROUNDS, PODS = (1000, 5000), 3, 3000
 MINUTES: Final = 30.0  # no run begins later than that
 WORKERS: Final = 16
 _LEAST_MS: Final = 0.002  # the least CPU time per pod of a step that a table shows [ms]

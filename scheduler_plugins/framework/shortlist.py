@@ -66,7 +66,7 @@ def best(scores: FloatArray, count: int, generator: np.random.Generator) -> IntA
 
 
 def _ranked(costs: FloatArray, generator: np.random.Generator) -> IntArray:
-    """Rows by cost. Equal ones are in random order, as they are shuffled before: no sort sees which is which."""
+    """Rows by cost. Equal ones are in random order, because all are shuffled before the sort."""
     shuffled = generator.permutation(len(costs))
     ranked: IntArray = shuffled[costs[shuffled].argsort()]
     return ranked

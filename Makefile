@@ -105,7 +105,7 @@ cluster: prepare ## Run a dev cluster with a real node in the foreground, until 
 
 # Names of parts or groups, --quick, --list: see `python -m tools.bench --help`.
 .PHONY: bench
-bench: packages bench-programs ## Measure everything beside the budgets and print it as Markdown (an hour; BENCH_ARGS: --list, --only, --quick)
+bench: packages bench-programs ## Measure everything beside the budgets and print it as Markdown (two hours; BENCH_ARGS: --list, --only, --quick)
 	@$(PY) -m tools.bench $(BENCH_ARGS)
 
 .PHONY: bench-programs
@@ -117,11 +117,11 @@ bench-agent: $(STAMP) ## Measure the agent alone against its budgets, a simulate
 	@$(PY) -m tools.bench agent $(BENCH_ARGS)
 
 .PHONY: bench-manager
-bench-manager: bench-programs ## Measure the manager with 500 to 5,000 nodes on a real API server (a quarter of an hour; BENCH_ARGS)
+bench-manager: bench-programs ## Measure the manager with 500 to 5,000 nodes on a real API server (three quarters of an hour; BENCH_ARGS)
 	@$(PY) -m tools.bench manager $(BENCH_ARGS)
 
 .PHONY: bench-scheduler
-bench-scheduler: bench-programs ## Measure scheduling on the real kube-scheduler with 1,000 and 5,000 nodes, with and without Headroom (ten minutes; BENCH_ARGS)
+bench-scheduler: bench-programs ## Measure scheduling on the real kube-scheduler with 1,000 and 5,000 nodes, with and without Headroom (forty minutes; BENCH_ARGS)
 	@$(PY) -m tools.bench scheduler $(BENCH_ARGS)
 
 .PHONY: bench-quota

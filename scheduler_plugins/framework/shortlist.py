@@ -44,8 +44,6 @@ class Shortlist:
             in_flight: how many pods may still land on these nodes. [pods]
         """
         count, numbers = len(scores), groups.numbers
-        if groups.uniform:
-            return best(scores, self._quota(count, in_flight), generator)
         costs = numbers * _GROUP - scores
         if not groups.even:
             costs += groups.avoided * _AVOIDED

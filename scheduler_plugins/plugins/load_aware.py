@@ -79,7 +79,7 @@ class LoadAware(LoadAwareArguments):
         score_load = load if scored == statistic else ledger.load(scored)
         compared = load, ledger.prod_load, *peak[:1]
         slacks = [map(sub, most, each) for most, each in zip(ceilings, compared, strict=True) if most]
-        slack = tuple(slacks[0]) if len(slacks) == 1 else tuple(map(min, *slacks))
+        slack = tuple(map(min, zip(*slacks, strict=True)))
         return *lasting, load, slack, tuple(map(sub, lasting[0], score_load)), ledger.prod_load, *peak
 
     def _lasting(
@@ -163,13 +163,16 @@ class LoadAware(LoadAwareArguments):
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         """Refuse nodes whose usage, with this pod, would exceed a threshold, and nodes with an old report."""
+        passes = Verdict.all_pass(len(nodes), refusals(self.resources))
+        if pod.of_daemon_set:
+            return passes
         table, landed = nodes.tables[NAME], nodes.most_in_flight
         left = table["slack"] - as_array(pod.estimate)
         over = landed > left
         some_over = bool(np.logical_or.reduce(over, axis=None))
         some_expired = self.filter_expired_node_metrics and self._some_expired(table, nodes.now)
-        if pod.of_daemon_set or not (some_over or some_expired):
-            return Verdict.all_pass(len(nodes), refusals(self.resources))
+        if not (some_over or some_expired):
+            return passes
         if some_over and nodes.cautiously:
             landed = nodes.in_flight
             over = landed > left

@@ -89,7 +89,6 @@ class Groups(NamedTuple):
     weights: NDArray[np.int32]  # sum of the weights of the preferred terms that a node matches, shape (N,)
     avoided: NDArray[np.bool_]  # whether it has a taint of PreferNoSchedule that the pod does not tolerate, shape (N,)
     even: bool = False  # whether no node has a weight or is avoided
-    uniform: bool = False  # whether all are also known to be in group 0
 
     def likely(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows that kube-scheduler prefers: without soft taints, if any, and of the largest weight."""
@@ -106,7 +105,7 @@ class Groups(NamedTuple):
 def _uniform(count: int) -> Groups:
     """Return the groups of so many nodes that are alike for a pod."""
     zeros = np.zeros(count, np.int32)
-    return Groups(zeros, zeros, np.zeros(count, np.bool_), even=True, uniform=True)
+    return Groups(zeros, zeros, np.zeros(count, np.bool_), even=True)
 
 
 class _Node(NamedTuple):

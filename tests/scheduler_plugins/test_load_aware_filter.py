@@ -242,7 +242,10 @@ def test_each_node_is_compared_on_its_own() -> None:
 @given(st.integers(0, 100), st.integers(0, 2**53), st.integers(-3, 3))
 @example(28, 100_000, 1)
 def test_load_below_ceiling_passes(limit: int, allocatable: int, beside: int) -> None:
-    """A load not above the ceiling passes by its rounded percentage; the second above fails, on usual nodes."""
+    """A load not above the ceiling passes by its rounded percentage; the next larger one fails, on usual nodes.
+
+    Only exactly half a percent above the threshold depends on the doubles.
+    """
     most = ceiling(limit, allocatable)
     if not limit or not allocatable:
         assert most == 2**63 - 1
@@ -250,7 +253,8 @@ def test_load_below_ceiling_passes(limit: int, allocatable: int, beside: int) ->
     load = max(most + beside, 0)
     passes = int(usage_percent(np.array([load]), np.array([allocatable]))[0]) <= limit
     assert passes or load > most
-    assert allocatable >= 2**42 or passes is (load <= most) or load == most + 1
+    half = 200 * load == (2 * limit + 1) * allocatable
+    assert allocatable >= 2**42 or passes is (load <= most) or (half and load == most + 1)
 
 
 BAD_ANNOTATIONS = [

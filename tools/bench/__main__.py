@@ -51,7 +51,7 @@ PARTS: Final[dict[str, Part]] = {
     "placement": Part("scheduler", "hot node-hours by scheduler, a simulated week", 8.0, "placement:measure"),
     "large-pods": Part("scheduler", "memory of each service under pods of a mebibyte", 6.0, "large_pods:measure"),
     "scheduler-cluster": Part(
-        "scheduler", "pods per second through a real kube-scheduler", 18.0, "scheduler:part", cluster=True
+        "scheduler", "pods per second through a real kube-scheduler", 20.0, "scheduler:part", cluster=True
     ),
     "limits": Part("node", "requests of Prod pods beside Mid pods, on a real node", 9.0, "limits:part", cluster=True),
     "quota-admission": Part("quota", "admission by quotas", 1.0, "quota_admission:measure"),

@@ -94,10 +94,10 @@ def test_page_is_true(beginning: Beginning, page: str) -> None:
 @pytest.mark.cluster
 @pytest.mark.parametrize("page", ON_CONTROL_PLANE)
 def test_page_on_control_plane_is_true(page: str, tmp_path: Path) -> None:
-    """A page's commands in an empty cluster print the page's output, to the last digit."""
+    """A page's commands in a cluster of its own print the page's output, to the last digit."""
     for name in FOLDERS:
         (tmp_path / name).symlink_to(ROOT / name)
-    with Cluster(kwok_nodes=0) as cluster:
+    with Cluster(kwok_nodes=ON_CONTROL_PLANE[page]) as cluster:
         programs = f"{Path(sys.executable).parent}{os.pathsep}{cluster.environment['PATH']}"
         reader = Reader(tmp_path, {**cluster.environment, "PATH": programs, "COLUMNS": "150"})
         assert reader.follow(ROOT / page) >= 1

@@ -16,6 +16,7 @@ from scheduler_plugins.extender.slow_requests import SlowRequests
 
 _BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _LABELS: Final = tuple(map(floatToGoString, (*_BUCKETS, float("inf"))))
+PLUGINS_SAMPLED: Final = 0.1  # the part of the pods for which plugins are timed, as in kube-scheduler
 _BATCH: Final = 256  # durations that are counted together
 _MOST_REASONS: Final = 50
 
@@ -72,7 +73,7 @@ class Telemetry:
         )
         self._plugins = _Durations(
             "headroom_scheduler_plugin_seconds",
-            "Time in a plugin, by plugin and step.",
+            "Time in a plugin, by plugin and step, for a tenth of the pods.",
             ["plugin", "step"],
             self.registry,
         )
@@ -109,11 +110,12 @@ class Telemetry:
         for key, value in values.items():
             gauge.labels(key).set_function(value)
 
-    def observe_plugin(self, plugin: str, step: str, seconds: float, failed: bool) -> None:  # noqa: FBT001 - an Observer
-        """Note a call of a plugin."""
-        self._plugins.observe((plugin, step), seconds)
-        if failed:
+    def observe_plugin(self, plugin: str, step: str, seconds: float | None) -> None:
+        """Note a call of a plugin, which took so long, or failed (None)."""
+        if seconds is None:
             self._plugin_errors.labels(plugin, step).inc()
+        else:
+            self._plugins.observe((plugin, step), seconds)
 
     def refused(self, reasons: AbstractSet[str]) -> None:
         """Note a pod that found every node refused."""

@@ -18,7 +18,7 @@ from scheduler_plugins.extender.service import Extender
 from scheduler_plugins.extender.watcher import WatcherPages
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import SourcedPlugin
-from scheduler_plugins.metrics import Telemetry
+from scheduler_plugins.metrics import PLUGINS_SAMPLED, Telemetry
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.plugins.load_aware import LoadAware
 from scheduler_plugins.preemption.component import PreemptionComponent
@@ -62,7 +62,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     unschedulable = requeue_component.unschedulable
     followers: list[PodFollower] = [*(controller.pending for controller in reclaiming), unschedulable]
     watch = ClusterWatch(api, cache, now, followers, unschedulable.pods_listed)
-    cycle = Cycle(profile.enabled, telemetry.observe_plugin)
+    cycle = Cycle(profile.enabled, telemetry.observe_plugin, PLUGINS_SAMPLED)
     extender = Extender(cache, cycle, profile.answering, now, np.random.default_rng(), requeue_component.refused)
     _measure(telemetry, cache, watch)
     watched = of_watches(watch, settings.stale_seconds)

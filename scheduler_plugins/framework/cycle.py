@@ -1,5 +1,6 @@
 """A pod against some nodes: run the filters and join their verdicts, weigh the scores and round once."""
 
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -23,8 +24,8 @@ from scheduler_plugins.snapshot.pod import PodRequest
 
 MAX_SCORE = 100.0  # the best score; the worst is 0
 
-Observer = Callable[[str, str, float, bool], None]
-"""Called after every call of a plugin: its name, the extension point, the seconds it took, whether it failed."""
+Observer = Callable[[str, str, float | None], None]
+"""Called after calls of plugins: the name, the extension point, and the seconds it took, None where it failed."""
 
 
 class PluginError(Exception):
@@ -46,14 +47,20 @@ class Enabled:
         return self.points is None or point in self.points
 
 
-def _unobserved(_name: str, _step: str, _seconds: float, _failed: bool) -> None:  # noqa: FBT001 - an Observer
+def _unobserved(_name: str, _step: str, _seconds: float | None) -> None:
     pass
 
 
 class Cycle:
-    """The plugins of a profile; every call raises a `PluginError` where one of them fails."""
+    """The plugins of a profile; every call raises a `PluginError` where one of them fails.
 
-    def __init__(self, enabled: Sequence[Enabled], observe: Observer = _unobserved) -> None:
+    Args:
+        enabled: the plugins, in the order in which they are called.
+        observe: called after each failure of a plugin, and after a part of the other calls.
+        sampled: for which part of the pods calls are observed, as kube-scheduler does for a tenth. [0..1]
+    """
+
+    def __init__(self, enabled: Sequence[Enabled], observe: Observer = _unobserved, sampled: float = 1.0) -> None:
         def at(point: str) -> list[tuple[str, object]]:
             return [(part.name, part.plugin) for part in enabled if part.at(point)]
 
@@ -70,13 +77,14 @@ class Cycle:
         ]
         self._weight = sum(weight for _, _, weight in self._scores)
         self._weights: FloatArray = np.array([[weight] for _, _, weight in self._scores])
-        self._observe = observe
+        self._observe, self._sampled, self._timed = observe, sampled, True
 
     def filter(self, pod: PodRequest, nodes: Nodes, *, preempting: bool = False) -> Verdict:
         """Return the verdict over the nodes: a node's first refusal counts, and the refusal of a pod comes first.
 
         Without nodes it has all refusals that filters may give.
         """
+        self._timed = random.random() < self._sampled  # noqa: S311 - no secret
         passed_over = {name for name, _ in self._post_filters} if preempting else frozenset()
         verdict: Verdict | None = None
         for _, result in self.verdicts(pod, nodes, passed_over):
@@ -146,15 +154,16 @@ class Cycle:
         return result
 
     def _call(self, name: str, plugin: object, method: str, *arguments: object) -> Any:  # noqa: ANN401 - as it answers
-        """Return the result of a plugin; the call is observed. Raises PluginError: it fails."""
-        started, failed, point = time.perf_counter(), True, method.removesuffix("s")
+        """Return the result of a plugin. Raises PluginError: it fails."""
+        started = time.perf_counter() if self._timed else None
         try:
             result = getattr(plugin, method)(*arguments)
-            failed = False
         except Exception as error:
+            point = method.removesuffix("s")
+            self._observe(name, point, None)
             raise PluginError(f"{name} could not {point}: {type(error).__name__}: {error}") from error
-        finally:
-            self._observe(name, point, time.perf_counter() - started, failed)
+        if started is not None:
+            self._observe(name, method.removesuffix("s"), time.perf_counter() - started)
         return result
 
 

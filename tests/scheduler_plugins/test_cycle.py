@@ -92,13 +92,15 @@ def test_failure_names_the_plugin() -> None:
 
 def test_calls_are_observed() -> None:
     observed: list[tuple[str, str, bool]] = []
-    cycle = Cycle(
-        [Enabled("r", 1, Refuser("", "")), Enabled("b", 1, Broken())],
-        lambda name, step, _seconds, failed: observed.append((name, step, failed)),
-    )
-    with pytest.raises(PluginError):
-        cycle.filter(POD, WORLD.nodes("a"))
-    assert observed == [("r", "filter", False), ("b", "filter", True)]
+
+    def observe(name: str, step: str, seconds: float | None) -> None:
+        observed.append((name, step, seconds is not None))
+
+    plugins = [Enabled("r", 1, Refuser("", "")), Enabled("b", 1, Broken())]
+    for sampled in (1.0, 0.0):
+        with pytest.raises(PluginError):
+            Cycle(plugins, observe, sampled).filter(POD, WORLD.nodes("a"))
+    assert observed == [("r", "filter", True), ("b", "filter", False), ("b", "filter", False)]
 
 
 def test_rounding_happens_once() -> None:

@@ -24,7 +24,7 @@ from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Answering, Extender, Mode
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import FilterPlugin, ScorePlugin
-from scheduler_plugins.metrics import Telemetry
+from scheduler_plugins.metrics import PLUGINS_SAMPLED, Telemetry
 from scheduler_plugins.plugins.load_aware import NAME, LoadAware
 from scheduler_plugins.profile.load import load_profile
 from scheduler_plugins.profile.model import Profile
@@ -174,7 +174,7 @@ def http(*, quick: bool = False) -> Iterator[Row]:
 def _serve(work: Work, mode: Mode, pipe: Connection) -> None:
     """Serve the extender over HTTP, send its port, and end with the first message."""
     telemetry = Telemetry()
-    cycle = Cycle(work.enabled, telemetry.observe_plugin)
+    cycle = Cycle(work.enabled, telemetry.observe_plugin, PLUGINS_SAMPLED)
     extender = Extender(work.cache, cycle, Answering(mode), lambda: NOW, np.random.default_rng(1))
     server = Server(extender, Health(), telemetry, NodePage(work.cache, lambda: NOW))
 

@@ -81,7 +81,7 @@ class ClusterCache:
         self._pending: dict[str, tuple[str | None, PodRequest, str]] = {}
         self._in_flight = InFlight(in_flight_seconds, steady)
         self._tombstones = Tombstones()
-        self._stale: set[str] = set()
+        self._stale: dict[str, None] = {}  # the nodes with an outdated record; `set.pop` would search a sparse table
         self._failures: dict[str, str] = {}
 
     @property
@@ -132,7 +132,7 @@ class ClusterCache:
     def write_some(self, beyond: int = 0) -> bool:
         """Write a slice of what changed into the arrays, but so many nodes may wait; whether more than these do."""
         for _ in range(min(len(self._stale) - beyond, SLICE)):
-            if (name := self._stale.pop()) in self._nodes:
+            if (name := self._stale.popitem()[0]) in self._nodes:
                 self._write_records(name)
         return len(self._stale) > beyond
 
@@ -291,7 +291,7 @@ class ClusterCache:
                 ledger.assign(request, now)
                 self._placed[request.uid] = target
                 self._add(target, request.amounts, assigned.pod.amounts if assigned else {})
-                self._stale.add(target)
+                self._stale[target] = None
         over = bool(target) or not request.present
         if over or self._in_flight.refused(request):
             self._uncharge(request.uid)
@@ -358,7 +358,7 @@ class ClusterCache:
     def _renew(self, name: str) -> None:
         """Make the records of a node again: more than its pods has changed."""
         self._lasting.pop(name, None)
-        self._stale.add(name)
+        self._stale[name] = None
 
     def _ledger_for(self, name: str) -> NodeLedger:
         if name not in self._ledgers:
@@ -366,7 +366,7 @@ class ClusterCache:
         return self._ledgers[name]
 
     def _changed(self, name: str) -> None:
-        self._stale.add(name)
+        self._stale[name] = None
         ledger = self._ledgers[name]
         if not ledger.pods:
             self._sums.pop(name, None)

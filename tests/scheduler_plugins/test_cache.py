@@ -313,7 +313,7 @@ def test_snapshots_follow_all_changes(seed: int) -> None:
     for name, facts in world.cache._nodes.items():
         rebuilt._rows.add(name, 0)
         rebuilt._nodes[name] = facts
-        rebuilt._stale.add(name)
+        rebuilt._stale[name] = None
     rebuilt._ledgers = world.cache._ledgers
     for charge in world.cache.in_flight.values():
         rebuilt.charge(charge.pod, charge.names, charge.since)

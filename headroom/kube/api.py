@@ -20,6 +20,7 @@ from headroom.kube.connection import ActsAs, Connection
 from headroom.kube.connector import connector, http_proxy
 from headroom.kube.decoding import Decode, undecoded_page
 from headroom.kube.errors import ApiError, ApiUnavailable, LoginError
+from headroom.kube.gathering import Gathering, at_once
 from headroom.kube.paging import PAGE_SIZE, Paging
 from headroom.kube.server_clock import ServerClock
 from headroom.kube.time_slices import in_slices
@@ -212,15 +213,18 @@ class ApiServer:
         return await self._request("DELETE", path, body=body, content_type="application/json")
 
     @asynccontextmanager
-    async def stream(self, path: str, params: Params, silence_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a long response and yield its bytes; one that is silent for longer is dropped. [s]"""
+    async def stream(
+        self, path: str, params: Params, silence_seconds: float, gather: Callable[[], float] = at_once
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a long response and yield its bytes; one that is silent for longer is dropped. See `Gathering`. [s]"""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout.total, sock_read=silence_seconds)
         async with self._answer("GET", path, params=params, timeout=timeout) as response:
-            yield self._chunks(response)
+            yield self._chunks(response, Gathering(gather))
 
-    async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    async def _chunks(self, response: aiohttp.ClientResponse, gathering: Gathering) -> AsyncIterator[bytes]:
         try:
             async for chunk in response.content.iter_any():
+                gathering.begin(response.connection and response.connection.transport)
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error) from error

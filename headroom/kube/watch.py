@@ -13,6 +13,7 @@ import msgspec
 from headroom.kube.api import ApiServer
 from headroom.kube.decoding import Decode, plain
 from headroom.kube.errors import ApiError, ApiUnavailable
+from headroom.kube.gathering import at_once
 from headroom.runtime.backoff import Backoff
 
 _LOG: Final = logging.getLogger(__name__)
@@ -65,6 +66,8 @@ class WatchTiming:
     bookmark_seconds: float = 100.0
     """A watch that is silent for this long, without a bookmark, is not trusted: everything is listed again. [s]"""
     healthy_seconds: float = 5.0  # a watch that lasted this long was no failure, even without a change [s]
+    gather: Callable[[], float] = at_once
+    """Return how long changes after the first may wait for others, see `headroom.kube.gathering`. [s]"""
     absent_is_empty: bool = False
     """Treat a kind that the server twice reports as unknown as one without objects, and set `WatchHealth.not_found`."""
 
@@ -226,7 +229,7 @@ async def _events(
     """The events of one watch, until the server ends it. A stream that breaks after it began just ends, too."""
     seconds = round(random.uniform(1.0, 2.0) * timing.shortest_watch_seconds)  # noqa: S311 - it spreads clients
     params = {**query, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(max(seconds, 1))}
-    async with api.stream(path, params, timing.silence_seconds) as chunks:
+    async with api.stream(path, params, timing.silence_seconds, timing.gather) as chunks:
         health.responded()
         health.problem = ""
         async for line in _lines(_until_cut(chunks, path)):

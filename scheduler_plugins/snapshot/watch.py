@@ -22,6 +22,9 @@ LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that use resources or may; the API server sends DELETED for one that ends."""
 
 _MOST_OF_A_NODE: Final = 1000
+_GATHER_SECONDS: Final = 0.05
+"""The longest wait of a change after another of its kind; until then a bound pod counts as in flight. [s]"""
+_GATHER_NODES: Final = 1000  # with fewer nodes changes do not wait: there a pod in flight takes more of the cluster
 _READABLE: Final = "does the API server answer, and may we list them?"
 
 _LOG: Final = logging.getLogger(__name__)
@@ -125,7 +128,7 @@ class ClusterWatch:
             source.selector,
             health=source.health,
             keep=partial(self._take, source),
-            timing=WatchTiming(absent_is_empty=source.absent_is_empty),
+            timing=WatchTiming(gather=self._gather, absent_is_empty=source.absent_is_empty),
             decode=source.decode,
         )
         async for change in changes:
@@ -144,6 +147,10 @@ class ClusterWatch:
             else:
                 self._attempt(source, change.object, source.put)
             self._write_records()
+
+    def _gather(self) -> float:
+        """Return how long changes may wait for others. [s]"""
+        return _GATHER_SECONDS if len(self._cache.nodes) >= _GATHER_NODES else 0.0
 
     def _take(self, source: Source, item: Json) -> str:
         """Handle an object of a list, and return its key."""

@@ -22,6 +22,14 @@ from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric,
 from tests.scheduler_plugins.preemption.plays import Play
 
 
+@pytest.mark.parametrize(("nodes", "seconds"), [(999, 0.0), (1000, 0.05)])
+def test_changes_wait_in_large_clusters(nodes: int, seconds: float) -> None:
+    world = World()
+    for number in range(nodes):
+        world.cache.put_node(node(f"n{number}"))
+    assert watched(world.cache)._gather() == seconds
+
+
 async def test_changes_reach_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     await follow(

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,12 +42,14 @@ async def test_pages_of_a_real_list(api: ApiServer) -> None:
     assert int(version) > 0
 
 
-async def test_changes_of_a_real_object(api: ApiServer) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 0.05])
+async def test_changes_of_a_real_object(api: ApiServer, seconds: float) -> None:
     """Create, patch and delete of an object of a megabyte arrive in order, with the object."""
+    timing = replace(QUICK, gather=lambda: seconds)
     health, observed = WatchHealth(), []
     async with (
         asyncio.timeout(30),
-        aclosing(list_and_watch(api, MAPS, label_selector=LABEL, health=health, timing=QUICK)) as changes,
+        aclosing(list_and_watch(api, MAPS, label_selector=LABEL, health=health, timing=timing)) as changes,
     ):
         async for change in changes:
             if isinstance(change, Relisted):
@@ -67,7 +70,7 @@ async def test_changes_of_a_real_object(api: ApiServer) -> None:
 
 async def test_short_watches_lose_nothing(api: ApiServer) -> None:
     """Watches that the server ends every second are resumed without a gap and without another list."""
-    hasty = WatchTiming(first_delay_seconds=0.01, shortest_watch_seconds=0.5, healthy_seconds=0.2)
+    hasty = WatchTiming(0.01, shortest_watch_seconds=0.5, healthy_seconds=0.2, gather=lambda: 0.1)
     lists, names = 0, []
     async with asyncio.timeout(60), aclosing(list_and_watch(api, MAPS, label_selector=LABEL, timing=hasty)) as changes:
         writer: asyncio.Task[None] | None = None

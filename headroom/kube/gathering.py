@@ -1,0 +1,55 @@
+"""Changes of a stream that gather in the kernel, so that this process reads many at a time.
+
+Between two reads other processes use the CPU, so each one starts with cold caches.
+"""
+
+import asyncio
+import socket
+from asyncio.trsock import TransportSocket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+_ENOUGH_BYTES: Final = 64 * 1024  # a stream with so many is read at once
+
+
+def at_once() -> float:
+    """Return no time: nothing waits. [s]"""
+    return 0.0
+
+
+class Gathering:
+    """Lets the bytes of one TCP connection wait for others.
+
+    With SO_RCVLOWAT (socket(7)) the kernel reports a socket as readable once it has so many bytes, or has ended. Where
+    a kernel does not know that option, nothing waits.
+
+    Args:
+        seconds: called before each wait: its longest time; 0: there is none. [s]
+    """
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._waits = False
+
+    def begin(self, transport: asyncio.BaseTransport | None) -> None:
+        """Let the next bytes wait, unless a wait has begun already."""
+        link = None if transport is None or self._waits else transport.get_extra_info("socket")
+        if link is None or not (seconds := self._seconds()):
+            return
+        self._waits = _report_at(link, _ENOUGH_BYTES)
+        if self._waits:
+            # It is not cancelled when the stream ends: the connection may serve another request, which must not wait.
+            asyncio.get_running_loop().call_later(seconds, self._end, link)
+
+    def _end(self, link: TransportSocket) -> None:
+        self._waits = False
+        _report_at(link, 1)
+
+
+def _report_at(link: TransportSocket, count: int) -> bool:
+    """Return whether the kernel reports the socket with so many bytes from now on."""
+    with suppress(OSError):  # it is closed, or the kernel does not know the option
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+        return True
+    return False

@@ -1,0 +1,108 @@
+"""Bytes of a stream that wait for others in the kernel."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from headroom.kube.gathering import Gathering
+from tests.headroom.kube.fake import Fake, Reply, answer
+
+PATH = "/api/v1/pods"
+LONG = 3600.0
+LARGE = 200_000
+
+
+class Script:
+    """A stream of which the test sends each part."""
+
+    def __init__(self, *, cut: bool = False) -> None:
+        self._parts: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._cut = cut
+
+    def send(self, part: bytes | None) -> None:
+        """Send these bytes; None: the stream ends."""
+        self._parts.put_nowait(part)
+
+    def reply(self) -> Reply:
+        async def reply(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            while (part := await self._parts.get()) is not None:
+                await response.write(part)
+            if self._cut and request.transport is not None:
+                request.transport.close()
+            return response
+
+        return reply
+
+
+@asynccontextmanager
+async def _stream(fake: Fake, script: Script, seconds: float) -> AsyncIterator[Callable[[], "asyncio.Future[bytes]"]]:
+    """A stream after its first byte; a call returns its next bytes."""
+    server, api = fake
+    server.add("watch", script.reply())
+    async with asyncio.timeout(30), api.stream(PATH, {"watch": "true"}, 60, lambda: seconds) as chunks:
+        script.send(b"1")
+        assert await anext(chunks) == b"1"
+        yield lambda: asyncio.ensure_future(anext(chunks))
+    script.send(None)
+
+
+async def test_many_bytes_end_the_wait(fake: Fake) -> None:
+    script = Script()
+    async with _stream(fake, script, LONG) as more:
+        coming = more()
+        script.send(b"2")
+        await asyncio.sleep(0.05)
+        script.send(b"x" * LARGE)
+        assert (await coming).startswith(b"2xxx")
+
+
+async def test_nothing_waits_without_a_time(fake: Fake) -> None:
+    script = Script()
+    async with _stream(fake, script, 0.0) as more:
+        script.send(b"2")
+        assert await more() == b"2"
+
+
+async def test_time_ends_each_wait(fake: Fake) -> None:
+    script = Script()
+    async with _stream(fake, script, 0.01) as more:
+        for part in (b"2", b"3", b"4"):
+            script.send(part)
+            assert await more() == part
+
+
+async def test_end_of_the_connection_ends_the_wait(fake: Fake) -> None:
+    script = Script(cut=True)
+    async with _stream(fake, script, LONG) as more:
+        coming = more()
+        script.send(b"2")
+        script.send(None)
+        assert await coming == b"2"
+
+
+async def test_connection_serves_the_next_request(fake: Fake) -> None:
+    server, api = fake
+    script = Script()
+    async with _stream(fake, script, 0.01) as more:
+        script.send(None)
+        await asyncio.wait([more()])
+    server.add("list", answer({"metadata": {"resourceVersion": "1"}, "items": []}))
+    async with asyncio.timeout(30):
+        assert await api.list(PATH) == ([], "1")
+
+
+async def test_closed_connection_is_left_alone() -> None:
+    """The stream reports its end itself."""
+    here, there = socket.socketpair()
+    there.close()
+    transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=here)
+    gathering = Gathering(lambda: 0.01)
+    transport.abort()
+    await asyncio.sleep(0.02)
+    gathering.begin(transport)
+    gathering.begin(None)

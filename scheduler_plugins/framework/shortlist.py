@@ -43,14 +43,15 @@ class Shortlist:
             generator: draws the lots.
             in_flight: how many pods may still land on these nodes. [pods]
         """
-        count, numbers = len(scores), groups.numbers
-        costs = numbers * _GROUP - scores
+        costs = groups.numbers * _GROUP - scores
         if not groups.even:
             costs += groups.avoided * _AVOIDED
-        ranked, sizes = _ranked(costs, generator), np.bincount(numbers)
-        quotas = [self._quota(size, in_flight) for size in sizes.tolist()]
-        chosen: IntArray = ranked[np.arange(count) < np.repeat(sizes.cumsum() - sizes + quotas, sizes)]
-        return chosen
+        ranked, chosen, first = _ranked(costs, generator), [], 0
+        for size in np.bincount(groups.numbers).tolist():
+            if size:
+                chosen.append(ranked[first : first + self._quota(size, in_flight)])
+                first += size
+        return np.concatenate(chosen) if chosen else ranked
 
     def _quota(self, size: int, in_flight: int) -> int:
         """The number of nodes to name of a group of this size."""

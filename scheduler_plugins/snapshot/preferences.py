@@ -142,8 +142,8 @@ class _Table:
         rows = self._rows.take(ids, 0)
         if not np.logical_or.reduce(rows, axis=None):
             return _uniform(len(rows))
-        if (unread := ids[rows[:, 0] == _UNKNOWN]).size:
-            for number in unread.tolist():
+        if np.minimum.reduce(rows, axis=None) <= _UNKNOWN:
+            for number in ids[rows[:, 0] == _UNKNOWN].tolist():
                 self._rows[number] = self._read(nodes[number])
             self.grown = True
             rows = self._rows[ids]

@@ -37,19 +37,17 @@ class Gathering:
         link = None if transport is None or self._waits else transport.get_extra_info("socket")
         if link is None or not (seconds := self._seconds()):
             return
-        self._waits = _report_at(link, _ENOUGH_BYTES)
-        if self._waits:
-            # It is not cancelled when the stream ends: the connection may serve another request, which must not wait.
-            asyncio.get_running_loop().call_later(seconds, self._end, link)
+        self._waits = True
+        _report_at(link, _ENOUGH_BYTES)
+        # It is not cancelled when the stream ends: the connection may serve another request, which must not wait.
+        asyncio.get_running_loop().call_later(seconds, self._end, link)
 
     def _end(self, link: TransportSocket) -> None:
         self._waits = False
         _report_at(link, 1)
 
 
-def _report_at(link: TransportSocket, count: int) -> bool:
-    """Return whether the kernel reports the socket with so many bytes from now on."""
+def _report_at(link: TransportSocket, count: int) -> None:
+    """Let the kernel report the socket once it has so many bytes."""
     with suppress(OSError):  # it is closed, or the kernel does not know the option
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
-        return True
-    return False

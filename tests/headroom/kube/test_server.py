@@ -68,9 +68,11 @@ async def test_changes_of_a_real_object(api: ApiServer, seconds: float) -> None:
     assert health.synced
 
 
-async def test_short_watches_lose_nothing(api: ApiServer) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 0.1])
+async def test_short_watches_lose_nothing(api: ApiServer, seconds: float) -> None:
     """Watches that the server ends every second are resumed without a gap and without another list."""
-    hasty = WatchTiming(0.01, shortest_watch_seconds=0.5, healthy_seconds=0.2, gather=lambda: 0.1)
+    timing = WatchTiming(first_delay_seconds=0.01, shortest_watch_seconds=0.5, healthy_seconds=0.2)
+    hasty = replace(timing, gather=lambda: seconds)
     lists, names = 0, []
     async with asyncio.timeout(60), aclosing(list_and_watch(api, MAPS, label_selector=LABEL, timing=hasty)) as changes:
         writer: asyncio.Task[None] | None = None

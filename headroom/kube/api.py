@@ -224,7 +224,7 @@ class ApiServer:
     async def _chunks(self, response: aiohttp.ClientResponse, gathering: Gathering) -> AsyncIterator[bytes]:
         try:
             async for chunk in response.content.iter_any():
-                gathering.begin(response.connection and response.connection.transport)
+                gathering.begin(response.connection and response.connection.transport, chunk.count(b"\n"))
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error) from error

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+_MANY: Final = 8  # with fewer lines in the time of a wait none begins: CPU is not scarce, and each is read at once
 _ENOUGH_BYTES: Final = 64 * 1024  # a stream with so many is read at once
 
 
@@ -19,7 +20,7 @@ def at_once() -> float:
 
 
 class Gathering:
-    """Lets the bytes of one TCP connection wait for others.
+    """Lets the bytes of one TCP connection wait for others while many lines come.
 
     With SO_RCVLOWAT (socket(7)) the kernel reports a socket as readable once it has so many bytes, or has ended. Where
     a kernel does not know that option, nothing waits.
@@ -31,16 +32,28 @@ class Gathering:
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
         self._waits = False
+        self._lines, self._until = 0, 0.0  # how many came in the present period, and when that ends [s, loop's clock]
 
-    def begin(self, transport: asyncio.BaseTransport | None) -> None:
-        """Let the next bytes wait, unless a wait has begun already."""
-        link = None if transport is None or self._waits else transport.get_extra_info("socket")
-        if link is None or not (seconds := self._seconds()):
+    def begin(self, transport: asyncio.BaseTransport | None, lines: int) -> None:
+        """Let the next bytes wait if many lines have come, unless a wait has begun already.
+
+        Args:
+            transport: of the connection; None: it is closed.
+            lines: how many were read just now.
+        """
+        if self._waits or not (seconds := self._seconds()):
+            return
+        loop = asyncio.get_running_loop()
+        if (now := loop.time()) >= self._until:
+            self._lines, self._until = 0, now + seconds
+        self._lines += lines
+        link = None if transport is None or self._lines < _MANY else transport.get_extra_info("socket")
+        if link is None:
             return
         self._waits = True
         _report_at(link, _ENOUGH_BYTES)
         # It is not cancelled when the stream ends: the connection may serve another request, which must not wait.
-        asyncio.get_running_loop().call_later(seconds, self._end, link)
+        loop.call_later(seconds, self._end, link)
 
     def _end(self, link: TransportSocket) -> None:
         self._waits = False

@@ -13,6 +13,8 @@ from tests.headroom.kube.fake import Fake, Reply, answer
 PATH = "/api/v1/pods"
 LONG = 3600.0
 LARGE = 200_000
+LINE = b"{}\n"
+MANY = LINE * 8
 
 
 class Script:
@@ -40,13 +42,15 @@ class Script:
 
 
 @asynccontextmanager
-async def _stream(fake: Fake, script: Script, seconds: float) -> AsyncIterator[Callable[[], "asyncio.Future[bytes]"]]:
-    """A stream after its first byte; a call returns its next bytes."""
+async def _stream(
+    fake: Fake, script: Script, seconds: float, first: bytes = MANY
+) -> AsyncIterator[Callable[[], "asyncio.Future[bytes]"]]:
+    """A stream after its first bytes; a call returns its next ones."""
     server, api = fake
     server.add("watch", script.reply())
     async with asyncio.timeout(30), api.stream(PATH, {"watch": "true"}, 60, lambda: seconds) as chunks:
-        script.send(b"1")
-        assert await anext(chunks) == b"1"
+        script.send(first)
+        assert await anext(chunks) == first
         yield lambda: asyncio.ensure_future(anext(chunks))
     script.send(None)
 
@@ -61,6 +65,20 @@ async def test_many_bytes_end_the_wait(fake: Fake) -> None:
         assert (await coming).startswith(b"2xxx")
 
 
+async def test_few_lines_are_read_at_once(fake: Fake) -> None:
+    script = Script()
+    async with _stream(fake, script, LONG, LINE) as more:
+        for _ in range(7):
+            script.send(LINE)
+            assert await more() == LINE
+        coming = more()
+        script.send(LINE)
+        await asyncio.sleep(0.05)
+        assert not coming.done()
+        script.send(b"x" * LARGE)
+        assert (await coming).startswith(LINE + b"xxx")
+
+
 async def test_nothing_waits_without_a_time(fake: Fake) -> None:
     script = Script()
     async with _stream(fake, script, 0.0) as more:
@@ -71,7 +89,7 @@ async def test_nothing_waits_without_a_time(fake: Fake) -> None:
 async def test_time_ends_each_wait(fake: Fake) -> None:
     script = Script()
     async with _stream(fake, script, 0.01) as more:
-        for part in (b"2", b"3", b"4"):
+        for part in (MANY, MANY + b"3", MANY + b"4"):
             script.send(part)
             assert await more() == part
 
@@ -104,5 +122,21 @@ async def test_closed_connection_is_left_alone() -> None:
     gathering = Gathering(lambda: 0.01)
     transport.abort()
     await asyncio.sleep(0.02)
-    gathering.begin(transport)
-    gathering.begin(None)
+    gathering.begin(transport, 8)
+    gathering.begin(None, 8)
+
+
+async def test_lines_are_counted_anew_after_a_while() -> None:
+    here, there = socket.socketpair()
+    transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, sock=here)
+    seconds = iter((0.01, LONG, LONG))
+    gathering = Gathering(lambda: next(seconds))
+    least = []
+    gathering.begin(transport, 7)
+    await asyncio.sleep(0.02)
+    for lines in (7, 1):
+        gathering.begin(transport, lines)
+        least.append(here.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))
+    assert least == [1, 64 * 1024]
+    transport.close()
+    there.close()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
-from headroom.runtime import http, logs
+from headroom.runtime import http, huge_pages, logs
 from headroom.runtime.backoff import Backoff
 from headroom.runtime.option_types import ADDRESS
 from headroom.runtime.options import WrongSetting
@@ -75,6 +75,7 @@ async def _run(api: ApiServer, parts: Parts) -> None:
     """Run what runs in the background. Meanwhile requests are answered: at first, that nothing is known yet."""
     async with asyncio.TaskGroup() as group:
         group.create_task(_watch(api, parts.watch), name="watch")
+        group.create_task(_use_huge_pages(parts.watch), name="huge pages")
         for name, run in parts.background.items():
             group.create_task(run(), name=name)
 
@@ -92,6 +93,12 @@ async def _watch(api: ApiServer, watch: ClusterWatch) -> None:
             texts = True
         await asyncio.sleep(backoff.failed())
     await watch.run()
+
+
+async def _use_huge_pages(watch: ClusterWatch) -> None:
+    """Move the heap into huge pages, once it holds the cluster."""
+    await watch.prepared.wait()
+    await asyncio.to_thread(huge_pages.collapse)
 
 
 async def _listen_all(parts: Parts, settings: Settings) -> list[http.Served]:

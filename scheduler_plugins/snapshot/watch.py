@@ -59,8 +59,8 @@ class ClusterWatch:
         self._clock = clock
         self._pods_listed = pods_listed
         self._settled = False
-        self.preparing = False
-        """Called after each full list to build the nodes' records, so that no decision waits for them."""
+        self.preparing = False  # whether the nodes' first records are being built
+        self.prepared: Final = asyncio.Event()  # set once they are built, after all kinds have been listed
         self.sources: tuple[Source, ...] = (
             Source(
                 "Nodes",
@@ -181,6 +181,7 @@ class ClusterWatch:
                 await asyncio.sleep(0)
             self.preparing = False
             garbage_collection.reset_baseline()
+            self.prepared.set()
 
     def _attempt(self, source: Source, item: Json, take: Callable[[Json], None]) -> str:
         """Handle an object, and return its key. A malformed one keeps its former state."""

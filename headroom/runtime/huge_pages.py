@@ -23,11 +23,13 @@ def collapse() -> None:
 
     Nothing changes where the kernel does not support that, or has too little memory.
     """
-    if not _SMAPS.exists():
+    try:
+        smaps = _SMAPS.read_text(encoding="utf-8")
+    except OSError:
         return
     advise = ctypes.CDLL(None).madvise
     advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    for start, length in heap(_SMAPS.read_text(encoding="utf-8")):
+    for start, length in heap(smaps):
         advise(start, length, _COLLAPSE)
 
 

@@ -58,7 +58,6 @@ class ClusterWatch:
         self._cache = cache
         self._clock = clock
         self._pods_listed = pods_listed
-        self._settled = False
         self.preparing = False  # whether the nodes' first records are being built
         self.prepared: Final = asyncio.Event()  # set once they are built, after all kinds have been listed
         self.sources: tuple[Source, ...] = (
@@ -162,7 +161,7 @@ class ClusterWatch:
 
     def _write_records(self, beyond: int = 0) -> None:
         """Build the records of changed nodes now, so that no decision waits for them; so many nodes may wait."""
-        if self._settled and not self.preparing:
+        if self.prepared.is_set():
             self._cache.write_some(beyond)
 
     def _drop(self, source: Source, identity: str) -> None:
@@ -175,8 +174,8 @@ class ClusterWatch:
 
     async def _settle(self) -> None:
         """After all kinds have been listed, build the nodes' records. The heap has no garbage then."""
-        if self.synced and not self._settled:
-            self._settled = self.preparing = True
+        if self.synced and not (self.preparing or self.prepared.is_set()):
+            self.preparing = True
             while self._cache.write_some():  # noqa: ASYNC110 - it waits for nothing
                 await asyncio.sleep(0)
             self.preparing = False

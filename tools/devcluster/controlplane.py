@@ -198,7 +198,7 @@ class ControlPlane:
             # By the defaults, kube-scheduler has bindings refused (429) when it outpaces a machine with two CPUs.
             "--max-requests-inflight=4000",
             "--max-mutating-requests-inflight=4000",
-            # By the default of 100, it then opens up to 200 connections a second, which a tenth of the CPU goes to.
+            # By the default of 100, it then opens up to 200 connections a second: a tenth of the API server's CPU time.
             "--http2-max-streams-per-connection=4000",
         ]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headroom import kube
-from headroom.kube import ApiServer, Changed, Relisted, WatchHealth, WatchTiming, list_and_watch, paths
+from headroom.kube import ApiServer, Changed, Relisted, WatchHealth, WatchTiming, gathering, list_and_watch, paths
 from headroom.kube.events import EventRecorder
 
 if TYPE_CHECKING:
@@ -26,6 +26,12 @@ async def api(cluster: "Cluster") -> AsyncIterator[ApiServer]:
         items, _ = await session.list(MAPS, {"labelSelector": LABEL})
         for result in items:
             await session.delete(f"{MAPS}/{result['metadata']['name']}")
+
+
+@pytest.fixture(autouse=True)
+def _each_change_begins_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait begins after one change in place of eight, where a test lets changes wait."""
+    monkeypatch.setattr(gathering, "_MANY", 1)
 
 
 def _map(name: str, size: int = 1) -> dict[str, object]:

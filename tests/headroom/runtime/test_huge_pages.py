@@ -19,9 +19,11 @@ from headroom.runtime.huge_pages import collapse
 text = bytes(range(256)) * (32 * 2**12)
 memory = mmap.mmap(-1, len(text), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 memory[:] = text
-print(sum(map(int, re.findall("AnonHugePages: +([0-9]+)", Path("/proc/self/smaps").read_text()))))
+def show():
+    print(sum(map(int, re.findall("AnonHugePages: +([0-9]+)", Path("/proc/self/smaps").read_text()))))
+show()
 collapse()
-print(sum(map(int, re.findall("AnonHugePages: +([0-9]+)", Path("/proc/self/smaps").read_text()))))
+show()
 assert memory[:] == text
 """
 
@@ -62,6 +64,6 @@ def test_heap_moves_and_keeps_its_content() -> None:
     assert (after - before >= 16 * 1024) if has_huge_pages else after == before
 
 
-def test_absent_proc_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unreadable_proc_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("headroom.runtime.huge_pages._SMAPS", tmp_path / "smaps")
     collapse()

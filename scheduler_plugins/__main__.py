@@ -18,6 +18,7 @@ from headroom.runtime.options import WrongSetting
 from scheduler_plugins.profile import summary
 from scheduler_plugins.settings import PROG, Settings, load
 from scheduler_plugins.snapshot.watch import ClusterWatch
+from scheduler_plugins.steps import COMPILED
 from scheduler_plugins.wiring import Parts, assemble
 
 _LOG: Final = logging.getLogger("headroom-scheduler")
@@ -59,6 +60,8 @@ async def serve(settings: Settings, connection: Connection) -> None:
         served = await _listen_all(parts, settings)
         try:
             _LOG.info("API server %s (%s)", connection.server, connection.origin or "given")
+            if not COMPILED:
+                _LOG.info("This build has no compiled steps, so each request takes about a sixth more CPU")
             running = asyncio.create_task(_run(api, parts))
             try:
                 await _until_stopped(running)

@@ -1,7 +1,7 @@
 """The extender's pages: POST /filter, /prioritize and /preempt for kube-scheduler; GET its health and state."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
@@ -74,17 +74,18 @@ class Server:
         return self._timed("filter", request, self._filter)
 
     def _filter(self, request: Request) -> tuple[Reply, str]:
-        arguments = _parsed(parse, request, full_nodes=200)  # its event then quotes the error
-        if isinstance(arguments, Reply):
-            return arguments, _BAD_REQUEST
+        arguments: Arguments | None = None
         try:
+            arguments = parse(request.body)
             missing = self._health.missing()
             result = FilterResult(error=_not_ready(missing)) if missing else self._extender.filter(arguments)
-            reply = filter_reply(result, arguments)
+            reply = filter_reply(result)
+        except BadRequest as error:
+            return _bad_request(error, full_nodes=200), _BAD_REQUEST  # its event then quotes the error
         except Exception as error:  # noqa: BLE001 - the outer runner: a failure for one pod affects no other
-            self._log_error("Cannot answer for pod", arguments.pod, error)
+            self._log_error("Cannot answer for pod", arguments, error)
             result = FilterResult(error=f"headroom-scheduler: {_brief(error)}")
-            reply = filter_reply(result, arguments)
+            reply = filter_reply(result)
         return Reply(reply), self._outcome(result)
 
     def _outcome(self, result: FilterResult) -> str:
@@ -128,25 +129,26 @@ class Server:
         """Serve a response without a field for errors: a failure is an HTTP status."""
 
         def serve(request: Request) -> tuple[Reply, str]:
-            arguments = _parsed(parse_body, request)
-            if isinstance(arguments, Reply):
-                return arguments, _BAD_REQUEST
-            missing = self._health.missing()
-            if missing:
-                return Reply(error_reply(_not_ready(missing)), 503), _ERROR
+            arguments: _Asked | None = None
             try:
+                arguments = parse_body(request.body)
+                if missing := self._health.missing():
+                    return Reply(error_reply(_not_ready(missing)), 503), _ERROR
                 return Reply(answer(arguments)), _ANSWERED
+            except BadRequest as error:
+                return _bad_request(error), _BAD_REQUEST
             except Exception as error:  # noqa: BLE001 - the outer runner: a failure for one pod affects no other
-                self._log_error(problem, arguments.pod, error)
+                self._log_error(problem, arguments, error)
                 return Reply(error_reply(f"headroom-scheduler: {_brief(error)}"), _status(error)), _ERROR
 
         return serve
 
-    def _log_error(self, what: str, pod: Mapping[str, Any], error: Exception) -> None:
+    def _log_error(self, what: str, arguments: Arguments | Preemption | None, error: Exception) -> None:
         """A line per pod; where it happened, too, for an error of ours that is not the same as the last one."""
         line = _brief(error)
         repeated = isinstance(error, UnreadablePod) or line == self._last_error
-        _LOG.error("%s %s: %s", what, _named(pod), line, exc_info=None if repeated else error)
+        pod = "" if arguments is None else _named(arguments.pod)
+        _LOG.error("%s %s: %s", what, pod, line, exc_info=None if repeated else error)
         self._last_error = line
 
     # For people and probes
@@ -175,13 +177,10 @@ def _health(problems: Sequence[str]) -> Reply:
     return Reply.text("".join(f"{line}\n" for line in problems or ["ok"]), 503 if problems else 200)
 
 
-def _parsed(parse_body: Callable[[bytes], _Asked], request: Request, full_nodes: int = 400) -> _Asked | Reply:
-    try:
-        return parse_body(request.body)
-    except BadRequest as error:
-        _LOG.warning("A request was refused: %s", _brief(error))
-        status = full_nodes if isinstance(error, FullNodes) else 400
-        return Reply(error_reply(f"bad request: {_brief(error)}"), status)
+def _bad_request(error: BadRequest, full_nodes: int = 400) -> Reply:
+    _LOG.warning("A request was refused: %s", _brief(error))
+    status = full_nodes if isinstance(error, FullNodes) else 400
+    return Reply(error_reply(f"bad request: {_brief(error)}"), status)
 
 
 def _not_ready(missing: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import shortened
+from scheduler_plugins.snapshot.names import NamesOfRows
 from scheduler_plugins.snapshot.plugin_state import RelievablePlugin
 from scheduler_plugins.snapshot.pod import PodRequest
 
@@ -103,10 +104,11 @@ class Extender:
             # The node is known once scores are requested, which kube-scheduler does not for a single node.
             self._cache.charge(pod, names if len(names) == 1 else [], nodes.now)
             return FilterResult(names)
-        names, likely = self._best(pod, passing)
+        best, likely = self._best(pod, passing)
         # A node that is not known yet has no load that we know of: it comes last.
-        names += unknown[: max(self._answering.shortlist.size - len(names), 0)]
-        self._cache.charge(pod, likely or names, nodes.now)
+        last = unknown[: max(self._answering.shortlist.size - len(best), 0)]
+        names = [*best, *last]
+        self._cache.charge(pod, names if last and likely is best else likely, nodes.now)
         return FilterResult(names)
 
     def prioritize(self, arguments: Arguments) -> IntArray:
@@ -193,7 +195,7 @@ class Extender:
             what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             raise UnreadablePod(f"{_UNREADABLE}: {what}") from error
 
-    def _best(self, pod: PodRequest, nodes: Nodes) -> tuple[list[str], list[str]]:
+    def _best(self, pod: PodRequest, nodes: Nodes) -> tuple[NamesOfRows, NamesOfRows]:
         """The nodes to name, the best of each group first, and those of them where the pod is likely to land.
 
         It is charged to these in equal shares.
@@ -204,8 +206,8 @@ class Extender:
         else:
             in_flight = nodes.pods_in_flight if self._cache.in_flight else 0
             rows = self._answering.shortlist.choose(scores, groups, self._generator, in_flight)
-        likely, named = groups.likely(rows), [nodes.names[row] for row in rows.tolist()]
-        return named, named if likely is rows else [nodes.names[row] for row in likely.tolist()]
+        likely, named = groups.likely(rows), NamesOfRows(nodes.names, rows)
+        return named, named if likely is rows else NamesOfRows(nodes.names, likely)
 
 
 def _refused(names: Sequence[str], verdict: Verdict) -> FilterResult:

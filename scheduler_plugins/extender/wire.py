@@ -4,9 +4,8 @@ Bodies are read and written by msgspec: it names the key that is wrong, and make
 5,000 scores JSON in a third of a millisecond.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
@@ -16,6 +15,7 @@ from headroom.runtime.removed import removed
 from scheduler_plugins.framework.cycle import MAX_SCORE
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.snapshot.arrays import IntArray
+from scheduler_plugins.snapshot.names import RequestedNames
 
 
 class BadRequest(ValueError):  # noqa: N818 - it is what HTTP calls it
@@ -32,12 +32,6 @@ class Arguments:
 
     pod: Mapping[str, Any]  # the pod, as `decode_pod` or `undecoded` returns it
     names: Sequence[str]  # the nodes in question, each once
-    sent: AbstractSet[str] = field(init=False)  # the same
-
-    def __post_init__(self) -> None:
-        self.sent = frozenset(self.names)
-        if len(self.sent) < len(self.names):
-            self.names = list(dict.fromkeys(self.names))
 
 
 @dataclass(slots=True)  # as above
@@ -85,7 +79,7 @@ class _Pod(msgspec.Struct):
 class _Arguments(msgspec.Struct, rename="pascal"):
     pod: msgspec.Raw = _NOTHING
     nodes: msgspec.Raw = _NOTHING
-    node_names: list[str] | None = None
+    node_names: msgspec.Raw = _NOTHING
 
 
 class _Filtered(msgspec.Struct, rename="pascal"):
@@ -132,6 +126,7 @@ class _Preempting(msgspec.Struct, rename="pascal"):
 
 _Body = TypeVar("_Body")
 _POD: Final = msgspec.json.Decoder(_Pod | None)
+_NAMES: Final = msgspec.json.Decoder(list[str])
 _ARGUMENTS: Final = msgspec.json.Decoder(_Arguments)
 _PREEMPTING: Final = msgspec.json.Decoder(_Preempting)
 _PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -139,16 +134,23 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 
 
 def parse(body: bytes) -> Arguments:
-    """Read a request to filter or prioritize. Raises BadRequest: it is not one, or names no nodes."""
+    """Read a request to filter or prioritize. Raises BadRequest: it is not one, or names no nodes.
+
+    A name that is no text raises it where the names are read.
+    """
     arguments = _read(_ARGUMENTS.decode, body, "Pod and NodeNames")
-    if arguments.pod == _NOTHING or arguments.node_names is None:
+    if _NOTHING in (arguments.pod, arguments.node_names):
         arguments = _read(_ARGUMENTS.decode, _in_go_case(body, _Arguments), "Pod and NodeNames")
     pod = _pod(arguments.pod)
-    if (names := arguments.node_names) is not None:
-        return Arguments(pod, names)
+    if arguments.node_names != _NOTHING:
+        return Arguments(pod, RequestedNames(arguments.node_names, _read_names))
     if arguments.nodes != _NOTHING:
         raise FullNodes(removed("argument", "extenders.nodeCacheCapable"))
     raise BadRequest("NodeNames: is missing")
+
+
+def _read_names(text: msgspec.Raw) -> list[str]:
+    return _read(_NAMES.decode, text, "Pod and NodeNames", "NodeNames")
 
 
 def parse_preemption(body: bytes) -> Preemption:
@@ -215,13 +217,9 @@ def _pod(raw: msgspec.Raw) -> Mapping[str, Any]:
 # The replies
 
 
-def filter_reply(result: FilterResult, arguments: Arguments) -> bytes:
-    """The JSON of a filter result.
-
-    Raises ValueError: it names a node that was not requested, which would make kube-scheduler fail the pod.
-    """
+def filter_reply(result: FilterResult) -> bytes:
+    """The JSON of a filter result."""
     failed, unresolvable = result.failed or {}, result.unresolvable or {}
-    _only_sent((*result.names, *failed, *unresolvable), arguments.sent)
     return _ENCODE(_Filtered(None, result.names, failed, unresolvable, result.error))
 
 
@@ -241,7 +239,8 @@ def preempt_reply(victims: Mapping[str, Victims], arguments: Preemption) -> byte
 
     Raises ValueError: it names a node that was not requested, on which kube-scheduler would evict pods.
     """
-    _only_sent(victims, arguments.victims.keys())
+    if unknown := victims.keys() - arguments.victims.keys():
+        raise ValueError(f"the response names nodes that were not sent: {', '.join(sorted(unknown))}")
     selected = {
         node: _MetaVictims([_MetaPod(uid) for uid in given.uids], given.budget_violations)
         for node, given in victims.items()
@@ -252,8 +251,3 @@ def preempt_reply(victims: Mapping[str, Victims], arguments: Preemption) -> byte
 
 def error_reply(message: str) -> bytes:
     return _ENCODE({"Error": message})
-
-
-def _only_sent(named: Iterable[str], sent: AbstractSet[str]) -> None:
-    if unknown := set(named) - sent:
-        raise ValueError(f"the response names nodes that were not sent: {', '.join(sorted(unknown))}")

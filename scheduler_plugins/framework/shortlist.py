@@ -6,16 +6,12 @@ may be left out for load alone, and nodes with a taint of effect PreferNoSchedul
 
 import math
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
-from scheduler_plugins.framework.cycle import MAX_SCORE
+from scheduler_plugins import steps
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray
 from scheduler_plugins.snapshot.preferences import Groups
-
-_AVOIDED: Final = 2 * MAX_SCORE  # more than scores differ by
-_GROUP: Final = 2 * _AVOIDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +39,16 @@ class Shortlist:
             generator: draws the lots.
             in_flight: how many pods may still land on these nodes. [pods]
         """
-        costs = groups.numbers * _GROUP - scores
-        if not groups.even:
-            costs += groups.avoided * _AVOIDED
-        ranked, chosen, first = _ranked(costs, generator), [], 0
-        for size in np.bincount(groups.numbers).tolist():
-            if size:
-                chosen.append(ranked[first : first + self._quota(size, in_flight)])
-                first += size
-        return np.concatenate(chosen) if chosen else ranked
 
-    def _quota(self, size: int, in_flight: int) -> int:
-        """The number of nodes to name of a group of this size."""
-        wanted = max(min(math.ceil(size * self.share), self.most), self.size)
-        return max(min(wanted, size) // (1 + in_flight), 1)
+        def count(size: int) -> int:
+            wanted = max(min(math.ceil(size * self.share), self.most), self.size)
+            return max(min(wanted, size) // (1 + in_flight), 1)
+
+        avoided = None if groups.even else groups.avoided
+        return steps.best_of_groups(scores, groups.numbers, avoided, count, generator)
 
 
 def best(scores: FloatArray, count: int, generator: np.random.Generator) -> IntArray:
     """Rows of the `count` best scores, best first. Equal scores are drawn by lot, so that pods spread over them."""
-    return _ranked(-scores, generator)[:count]
-
-
-def _ranked(costs: FloatArray, generator: np.random.Generator) -> IntArray:
-    """Rows by cost. Equal ones are in random order, because all are shuffled before the sort."""
-    shuffled = generator.permutation(len(costs))
-    ranked: IntArray = shuffled[costs[shuffled].argsort()]
-    return ranked
+    one_group = np.zeros(len(scores), np.int32)
+    return steps.best_of_groups(scores, one_group, None, lambda size: min(count, size), generator)

@@ -155,7 +155,7 @@ class RefusalEventRecorder:
 
     def _binding(self, pod: PodRequest, nodes: Nodes, row: int) -> str:
         """Return the limit that refuses a node, with the numbers; empty when no plugin returns one."""
-        texts = self._cycle.explain(pod, nodes.take(np.array([row]), [nodes.names[row]]))
+        texts = self._cycle.explain(pod, nodes.take(np.array([row])))
         result = [str(numbers[0]["binding"]) for numbers in texts.values() if numbers and numbers[0].get("binding")]
         return result[0].rstrip(".") if result else ""
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_plugins.snapshot.ledger import NodeLedger
+from scheduler_plugins.snapshot.names import NamesOfRows
 from scheduler_plugins.snapshot.plugin_state import PluginState
 from scheduler_plugins.snapshot.units import Vector
 
@@ -249,12 +250,10 @@ class Nodes:
         """
         return Nodes(self.names, self.tables, self.common, self.accounts, self.plugin_states, self.now, cautiously=True)
 
-    def take(self, rows: NDArray[np.intp], names: Sequence[str] | None = None) -> "Nodes":
-        """Only the nodes of these rows, in this order; `names` saves looking theirs up."""
-        if names is None:
-            names = [self.names[row] for row in rows.tolist()]
+    def take(self, rows: NDArray[np.intp]) -> "Nodes":
+        """Only the nodes of these rows, in this order."""
         return Nodes(
-            names,
+            NamesOfRows(self.names, rows),
             {plugin: table.take(rows) for plugin, table in self.tables.items()},
             self.common.take(rows),
             self.accounts,
@@ -265,6 +264,7 @@ class Nodes:
 
     def settled(self) -> "Nodes":
         """These nodes, with all arrays made: no change of the cluster touches them."""
+        self.names = list(self.names)
         for table in self.tables.values():
             table.settle()
         self.common.settle()
@@ -287,14 +287,14 @@ class Snapshot(Nodes):
 
     def select(self, names: Sequence[str]) -> tuple[Nodes, list[str]]:
         """The nodes of these names, in this order, and the names that are not known."""
-        rows, present, unknown = rows_of(names, self.index)
-        return self.take(rows, present), unknown
+        rows, unknown = rows_of(names, self.index)
+        return self.take(rows), unknown
 
 
-def rows_of(names: Sequence[str], index: Mapping[str, int]) -> tuple[NDArray[np.intp], Sequence[str], list[str]]:
-    """The rows of the nodes that are known, their names, and the names that are not known."""
+def rows_of(names: Sequence[str], index: Mapping[str, int]) -> tuple[NDArray[np.intp], list[str]]:
+    """The rows of the nodes that are known, and the names that are not."""
     try:
-        return np.fromiter(map(index.__getitem__, names), np.intp, len(names)), names, []
+        return np.fromiter(map(index.__getitem__, names), np.intp, len(names)), []
     except KeyError:
         present = [name for name in names if name in index]
-        return rows_of(present, index)[0], present, [name for name in names if name not in index]
+        return rows_of(present, index)[0], [name for name in names if name not in index]

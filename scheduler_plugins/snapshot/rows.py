@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_plugins import steps
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import (
     ONE_POD,
@@ -20,6 +21,7 @@ from scheduler_plugins.snapshot.arrays import (
     Table,
     rows_of,
 )
+from scheduler_plugins.snapshot.names import NamesOfRows, RequestedNames
 from scheduler_plugins.snapshot.plugin_state import PluginState
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
@@ -57,7 +59,7 @@ class Rows:
         self._frozen_common: Common | None = None
         self._frozen_names: tuple[str, ...] | None = None
         self._frozen_index: Mapping[str, int] = {}
-        self._scattered = False  # whether nodes have come or gone since `_gather_names`
+        self._by_name: steps.NodeIndex | None = None  # made at the first request after a node has come or gone
 
     def __contains__(self, name: object) -> bool:
         return name in self._index
@@ -88,7 +90,8 @@ class Rows:
 
     def remove(self, name: str) -> None:
         """Drop a node's row; the last one takes its place."""
-        row, last = self._index.pop(name), self._names.pop()
+        row, last = self._index.pop(name), self._names[-1]
+        self._names = self._names[:-1]  # a new list: what names rows of the former one does not name them here
         for records in self._records.values():
             records.pop(name, None)
         if last != name:
@@ -105,14 +108,8 @@ class Rows:
         self._frozen_names = None
         self._frozen.clear()
         self._frozen_common = None
-        self._scattered = True
+        self._by_name = None
         self._members += 1
-
-    def _gather_names(self) -> None:
-        """Copy names and row numbers to where they follow one another in memory: a look-up then takes half the time."""
-        self._names = [(name + " ")[:-1] for name in self._names]
-        self._index = {name: row for row, name in enumerate(self._names)}
-        self._scattered = False
 
     def write(self, table: str, name: str, record: Sequence[Any]) -> None:
         """Write a node's record over its former one. Values that are the same objects are there already."""
@@ -141,7 +138,7 @@ class Rows:
         parts = _parts(amounts, len(names), self._columns_in_common)
         rows, present, members = self._located(names)
         charged = self._charged[pod.uid] = _Charged(names, *parts, rows, present, members)
-        self._change(charged, np.add)
+        self._change(charged, 1)
 
     def discharge(self, uid: str) -> None:
         """Take a charged pod off its nodes."""
@@ -149,21 +146,22 @@ class Rows:
         if charged.members != self._members:
             rows, present, members = self._located(charged.names)
             charged = charged._replace(rows=rows, present=present, members=members)
-        self._change(charged, np.subtract)
+        self._change(charged, -1)
 
     def _located(self, names: Sequence[str]) -> tuple[NDArray[np.intp], BoolArray | None, int]:
         """The last fields of `_Charged` for some nodes."""
-        rows, _, unknown = rows_of(names, self._index)
+        if isinstance(names, NamesOfRows) and names.names is self._names:
+            return names.rows, None, self._members
+        rows, unknown = rows_of(names, self._index)
         present = np.array([name in self._index for name in names]) if unknown else None
         return rows, present, self._members
 
-    def _change(self, charged: "_Charged", operation: np.ufunc) -> None:
-        """Add a charge to its nodes, or subtract it."""
-        rows, present = charged.rows, charged.present
-        for matrix, parts in ((self._common, charged.parts), (self._variance, charged.variance)):
-            block = matrix.take(rows, 0)
-            operation(block, parts if present is None else parts[present], out=block)
-            matrix[rows] = block
+    def _change(self, charged: "_Charged", sign: int) -> None:
+        """Add a charge to its nodes (1), or subtract it (-1)."""
+        parts, variance, present = charged.parts, charged.variance, charged.present
+        if present is not None:
+            parts, variance = parts[present], variance[present]
+        steps.change_rows(self._common, self._variance, charged.rows, parts, variance, sign)
         self._frozen_common = None
 
     def view(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
@@ -172,11 +170,16 @@ class Rows:
         As `freeze` and then `Snapshot.select`, but only the rows in question are copied: after every pod that is bound
         something has changed, and of 5,000 nodes kube-scheduler requests about 500.
         """
-        if self._scattered:
-            self._gather_names()
-        rows, present, unknown = rows_of(names, self._index)
+        rows: NDArray[np.intp] | None = None
+        unknown: list[str] = []
+        if isinstance(names, RequestedNames):
+            if self._by_name is None:
+                self._by_name = steps.NodeIndex(self._names)
+            rows = self._by_name.rows(names.text)
+        if rows is None:
+            rows, unknown = rows_of(names, self._index)
         return Nodes(
-            names=present,
+            names=NamesOfRows(self._names, rows),
             tables={table: Table(columns, rows) for table, columns in self._columns.items()},
             common=Common(self._columns_in_common, self._common, self._variance).take(rows),
             accounts=self._accounts.slices,

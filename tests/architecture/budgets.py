@@ -14,8 +14,8 @@ from typing import Final
 from tests.architecture.sources import ROOT
 
 FILE: Final = Path(__file__).with_suffix(".json")
-CODE: Final = (".py", ".js", ".html", ".css")
-TEXT: Final = (".py", ".md", ".yaml", ".tpl", ".txt")
+CODE: Final = (".py", ".pyi", ".pyx", ".js", ".html", ".css")
+TEXT: Final = (".py", ".pyx", ".md", ".yaml", ".tpl", ".txt")
 PARTS: Final = {
     "product": ("agent", "manager", "scheduler_plugins", "crds", "headroom", "kubectl_headroom", "charts"),
     "docs": ("docs", "README.md", "CHANGELOG.md"),

@@ -23,16 +23,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "tools.devcluster": ("tools.devcluster",),
     "tools.release": ("tools.devcluster", "tools.release"),
     "headroom.cluster": ("headroom.cluster", "crds"),
-    "tools": (
-        "tools",
-        "headroom",
-        "kubectl_headroom",
-        "agent",
-        "manager",
-        "scheduler_plugins",
-        "crds",
-        "tests",
-    ),
+    "tools": ("tools", "headroom", "kubectl_headroom", "agent", "manager", "scheduler_plugins", "crds", "tests"),
     "tools.demo": ("tools.demo", "tools.devcluster"),
     "kubectl_headroom": (
         "kubectl_headroom",
@@ -146,8 +137,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # scheduler_plugins: snapshot -> filter -> score -> respond
     "scheduler_plugins": ("scheduler_plugins", "crds", "headroom.cluster", "headroom.kube", "headroom.runtime"),
     "scheduler_plugins.numerics": ("scheduler_plugins.numerics",),
+    "scheduler_plugins.steps": ("scheduler_plugins.steps",),
     "scheduler_plugins.snapshot": (
         "scheduler_plugins.snapshot",
+        "scheduler_plugins.steps",
         "headroom.runtime.bounded_cache",
         "headroom.runtime.garbage_collection",
         "crds",
@@ -157,6 +150,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "scheduler_plugins.framework": (
         "scheduler_plugins.framework",
         "scheduler_plugins.snapshot",
+        "scheduler_plugins.steps",
         "scheduler_plugins.providers.spec",
     ),
     "scheduler_plugins.providers": (

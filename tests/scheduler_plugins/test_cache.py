@@ -296,7 +296,10 @@ def _change(world: World, lot: random.Random) -> None:
     elif choice == 5:
         world.cache.delete_pod(f"uid-{who}")
     else:
-        world.cache.charge(world.request(item), lot.sample("abcde", 2), NOW)
+        chosen: Sequence[str] = lot.sample("abcde", 2)
+        if lot.random() < 0.5:
+            chosen = world.cache.view(chosen, NOW)[0].names
+        world.cache.charge(world.request(item), chosen, NOW)
 
 
 @settings(deadline=None)

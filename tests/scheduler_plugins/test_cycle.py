@@ -112,7 +112,7 @@ def test_rounding_happens_once() -> None:
     [([50, 10, 90], 1, [2]), ([50, 10, 90], 2, [2, 0]), ([50, 10, 90], 9, [2, 0, 1]), ([], 8, [])],
 )
 def test_best_come_first(scores: list[float], count: int, expected: list[int]) -> None:
-    assert best(np.array(scores), count, np.random.default_rng(1)).tolist() == expected
+    assert best(np.array(scores, np.float64), count, np.random.default_rng(1)).tolist() == expected
 
 
 def test_equal_scores_are_drawn() -> None:

@@ -51,7 +51,7 @@ def test_shortlist_has_the_best(used: dict[str, str], candidates: list[str], nam
 
 
 def test_preferred_nodes_are_named() -> None:
-    world = _cluster(a="1", b="2", c="3", d="4")
+    world = _cluster(a="1", b="3", c="5", d="7")
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["d"]}]}
     preferred = [{"weight": 1, "preference": term}]
     item = pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}, requests=CPU)

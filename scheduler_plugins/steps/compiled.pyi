@@ -1,0 +1,3 @@
+from scheduler_plugins.steps.in_python import NodeIndex as NodeIndex
+from scheduler_plugins.steps.in_python import best_of_groups as best_of_groups
+from scheduler_plugins.steps.in_python import change_rows as change_rows

@@ -1,0 +1,95 @@
+"""The steps in Python and numpy. `compiled.pyx` has the same in Cython."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
+
+AVOIDED: Final = 200.0  # how much worse a node is that a pod avoids: more than scores differ by
+
+_NAMES: Final = msgspec.json.Decoder(list[str])
+
+
+class NodeIndex:
+    """The rows of nodes by their names.
+
+    Args:
+        names: the names, each once; the row of each is its place.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        # Copies that follow one another in memory: a look-up then takes half the time.
+        self._rows = {(name + " ")[:-1]: row for row, name in enumerate(names)}
+
+    def rows(self, text: bytes | msgspec.Raw) -> NDArray[np.intp] | None:
+        """The rows of the nodes of a JSON array of names.
+
+        None where the text is anything else, or names an unknown node, or one of them twice.
+        """
+        try:
+            names = _NAMES.decode(text)
+            rows = np.fromiter(map(self._rows.__getitem__, names), np.intp, len(names))
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+            return None
+        return rows if len(set(names)) == len(names) else None
+
+
+def best_of_groups(
+    scores: FloatArray,
+    groups: NDArray[np.int32],
+    avoided: NDArray[np.bool_] | None,
+    count: Callable[[int], int],
+    generator: np.random.Generator,
+) -> NDArray[np.intp]:
+    """The rows of the best nodes of each group, by group, the best of each first; equal ones by lot.
+
+    Args:
+        scores: by which a node is better, within 0 and 100, shape (N,).
+        groups: the group of each node, from 0, shape (N,).
+        avoided: which nodes come last in their group, shape (N,); None: none does.
+        count: how many of a group of so many nodes are wanted; at least 1.
+        generator: draws the lots.
+    """
+    costs = groups * (2 * AVOIDED) - scores
+    if avoided is not None:
+        costs += avoided * AVOIDED
+    # All are shuffled before the sort, so equal ones are in random order.
+    shuffled = generator.permutation(len(costs))
+    ranked = shuffled[costs[shuffled].argsort()]
+    chosen, first = [], 0
+    for size in np.bincount(groups).tolist():
+        if size:
+            chosen.append(ranked[first : first + count(size)])
+            first += size
+    return np.concatenate(chosen) if chosen else ranked
+
+
+def change_rows(
+    amounts: IntArray,
+    variance: FloatArray,
+    rows: NDArray[np.intp],
+    more: IntArray,
+    more_variance: FloatArray,
+    sign: int,
+) -> None:
+    """Add to some rows of two matrices (sign 1), or subtract from them (-1).
+
+    Args:
+        amounts: the first matrix, shape (M, A).
+        variance: the second matrix, shape (M, B).
+        rows: which rows change, each at most once, shape (K,).
+        more: by how much in the first, shape (K, A).
+        more_variance: by how much in the second, shape (K, B).
+        sign: 1 or -1.
+    """
+    operation = np.add if sign > 0 else np.subtract
+    matrix: NDArray[Any]
+    for matrix, parts in ((amounts, more), (variance, more_variance)):
+        block = matrix.take(rows, 0)
+        operation(block, parts, out=block)
+        matrix[rows] = block

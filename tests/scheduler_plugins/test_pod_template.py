@@ -1,11 +1,14 @@
 """The fields that distinguish pods, and the node groups of their soft constraints."""
 
 import copy
+import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crds.names import ANNOTATION_ESTIMATED_SCALING_FACTORS
 from headroom.cluster.typed_pod import typed_pod
@@ -180,3 +183,30 @@ def test_follows_changes() -> None:
     groups.delete("a")
     ids = np.array([groups.put(_node("c", zone="2")), ids[1], *(groups.put(_node(f"n{index}")) for index in range(9))])
     assert groups.of(by_zone, ids).numbers.tolist() == [1, 1, *[2] * 9]
+
+
+@given(st.integers(0, 2**32))
+def test_groups_follow_random_changes(seed: int) -> None:
+    """NodeGroups returns the groups of a new NodeGroups with the present nodes."""
+    lot, groups, nodes = random.Random(seed), NodeGroups(), dict[str, dict[str, Any]]()  # noqa: S311 - a repeatable test
+    kinds = [Preferences.of({"metadata": OWNED, "spec": spec}) for spec in ({}, _prefers(ssd=10))]
+    ids: dict[str, int] = {}
+    for _ in range(30):
+        name = lot.choice("abcdefgh")
+        if lot.random() < 0.3 and name in nodes:
+            groups.delete(name)
+            del nodes[name], ids[name]
+        else:
+            labels = {"zone": lot.choice("12"), lot.choice(["ssd", "gpu"]): ""}
+            nodes[name] = _node(name, [LEAVING] if lot.random() < 0.1 else None, **labels)
+            ids[name] = groups.put(nodes[name])
+        some = lot.sample(sorted(nodes), lot.randrange(len(nodes) + 1))
+        kind = lot.choice(kinds)
+        present = groups.of(kind, np.array([ids[name] for name in some], np.int64))
+        rebuilt, new_ids = _cluster(*(nodes[name] for name in some))
+        expected = rebuilt.of(kind, new_ids.astype(np.int64))
+        assert present.weights.tolist() == expected.weights.tolist()
+        assert present.avoided.tolist() == expected.avoided.tolist()
+        assert present.even == expected.even
+        pairs = set(zip(present.numbers.tolist(), expected.numbers.tolist(), strict=True))
+        assert len({old for old, _ in pairs}) == len({new for _, new in pairs}) == len(pairs)

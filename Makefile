@@ -7,7 +7,7 @@ SHELL := /bin/bash
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
-SOURCE := agent crds headroom manager scheduler_plugins tests tools
+SOURCE := agent crds headroom manager scheduler_plugins tests tools setup.py
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
@@ -24,10 +24,11 @@ ROWS        := --numprocesses 4 --dist loadscope
 help: ## Print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(STAMP): requirements/dev.txt pyproject.toml
+$(STAMP): requirements/dev.txt pyproject.toml setup.py $(wildcard scheduler_plugins/*/*.pyx)
 	@bash .ci/python-venv $(VENV)
 	@echo "Installing the locked Python packages into $(VENV) ..."
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@rm -f scheduler_plugins/*/*.so  # a running program keeps its own; a failed build leaves no old one
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --config-settings editable_mode=compat -e . 2>/dev/null \
 	  || $(PY) -m pip install --disable-pip-version-check --no-deps --config-settings editable_mode=compat -e .
 	@touch $@
@@ -183,11 +184,13 @@ lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.tom
 	  --custom-compile-command 'make lock' -c requirements/manager.txt pyproject.toml -o requirements/cli.txt
 	@$(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes \
 	  --custom-compile-command 'make lock' --extra docs -c requirements/dev.txt pyproject.toml -o requirements/docs.txt
-	@sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(VENV)/bin/uv pip compile --quiet --upgrade \
-	  --python-version 3.11 --universal --generate-hashes --custom-compile-command 'make lock' - -o requirements/build.txt
+	@$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+	  | $(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes \
+	  --custom-compile-command 'make lock' - -o requirements/build.txt
 
 .PHONY: clean
 clean: ## Stop this project's dev clusters, remove .venv and the caches of the tools (the built binaries stay)
 	@if [ -x $(PY) ]; then $(PY) -m tools.devcluster down --all || true; fi
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	rm -f scheduler_plugins/*/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

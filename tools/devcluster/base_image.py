@@ -14,7 +14,7 @@ from tools.devcluster.commands import CommandError, DevClusterError, MissingRequ
 from tools.devcluster.oci import ARCHITECTURES, Layout, write_layout
 
 NAME = "localhost/headroom-base:dev"
-PACKAGES = ("python3", "python3-pip", "ca-certificates")
+PACKAGES = ("python3", "python3-pip", "ca-certificates", "gcc", "libc6-dev", "python3-dev")
 LEFT_OUT = ("var/cache/apt", "var/lib/apt/lists", "var/log", "usr/share/doc", "usr/share/man", "usr/share/locale")
 """Folders whose contents an image does not need."""
 BOOTSTRAP_SECONDS = 1200.0

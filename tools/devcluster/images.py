@@ -57,7 +57,7 @@ class Recipe:
         for name in sorted((self.dockerfile, *SHARED_INPUTS, *self.inputs)):
             path = root / name
             result = sorted(path.rglob("*")) if path.is_dir() else [path]
-            yield from (file for file in result if file.is_file() and "__pycache__" not in file.parts)
+            yield from (file for file in result if file.is_file() and not _is_built(file))
 
     def key(self, root: Path, base: str) -> str:
         """A key over the contents and names of all inputs and of the base image."""
@@ -66,6 +66,11 @@ class Recipe:
             digest.update(f"\0{path.relative_to(root)}\0".encode())
             digest.update(hashlib.sha256(path.read_bytes()).digest())
         return digest.hexdigest()[:KEY_LENGTH]
+
+
+def _is_built(file: Path) -> bool:
+    """Return whether a file was made from the sources, on this machine: .dockerignore excludes it, too."""
+    return "__pycache__" in file.parts or file.suffix in (".so", ".c")
 
 
 BACKTEST_INPUTS = (
@@ -95,7 +100,15 @@ RECIPES = (
     Recipe(
         "headroom-manager",
         "Dockerfile.manager",
-        ("requirements/manager.txt", "headroom", "kubectl_headroom", "manager", "scheduler_plugins", *BACKTEST_INPUTS),
+        (
+            "requirements/manager.txt",
+            "headroom",
+            "kubectl_headroom",
+            "manager",
+            "scheduler_plugins",
+            "setup.py",
+            *BACKTEST_INPUTS,
+        ),
     ),
 )
 

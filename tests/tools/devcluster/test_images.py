@@ -63,16 +63,29 @@ RECIPE = Recipe("x", "Dockerfile.x", ("requirements/x.txt",))
     [
         lambda root: (root / "crds" / "__init__.py").write_text("x = 1"),
         lambda root: (root / "crds" / "new.py").touch(),
+        lambda root: (root / "crds" / "new.pyx").touch(),
         lambda root: (root / "crds" / "__init__.py").rename(root / "crds" / "other.py"),
         lambda root: (root / "requirements" / "x.txt").write_text("numpy==1"),
         lambda root: (root / "Dockerfile.x").write_text("FROM scratch"),
     ],
-    ids=["content", "new file", "name", "library", "Dockerfile"],
+    ids=["content", "new file", "new Cython file", "name", "library", "Dockerfile"],
 )
 def test_change_builds_again(repository: Path, change: Callable[[Path], object]) -> None:
     before = RECIPE.key(repository, "base")
     change(repository)
     assert RECIPE.key(repository, "base") != before
+
+
+@pytest.mark.parametrize("name", ["__pycache__/x.pyc", "x.cpython-311-x86_64-linux-gnu.so", "x.c"])
+def test_built_files_are_no_input(repository: Path, name: str) -> None:
+    """A file that this machine made from the sources does not build an image again, and does not enter it."""
+    before = RECIPE.key(repository, "base")
+    (repository / "crds" / name).parent.mkdir(exist_ok=True)
+    (repository / "crds" / name).touch()
+    assert RECIPE.key(repository, "base") == before
+    _, _, excluded = (ROOT / ".dockerignore").read_text().rpartition("\n!")
+    patterns = [line.removeprefix("**/") for line in excluded.splitlines() if line.startswith("**/")]
+    assert any(fnmatch.fnmatch(part, pattern) for part in Path(name).parts for pattern in patterns)
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)

@@ -16,7 +16,7 @@ from tools.devcluster import base_image, images
 from tools.devcluster.binaries import Binaries
 from tools.devcluster.families import REAL_NODE
 from tools.devcluster.image_root import EPOCH, USER
-from tools.devcluster.images import RECIPES, SHARED_INPUTS
+from tools.devcluster.images import RECIPES, SHARED_INPUTS, Recipe
 from tools.devcluster.oci import Layout
 from tools.devcluster.one_container import execute, image_config, unpack
 
@@ -30,6 +30,7 @@ PACKAGES = {
     "headroom-agent": {"agent", "crds", "headroom"},
     "headroom-manager": {"agent", "crds", "headroom", "manager", "scheduler_plugins"},
 }
+COMPILED = {"headroom-agent": [], "headroom-manager": ["compiled"]}
 FORBIDDEN = {
     "pip",
     "setuptools",
@@ -119,7 +120,9 @@ def test_no_code_that_is_not_run(contents: Contents) -> None:
     assert parts & FORBIDDEN == set()
     files = [Path(name) for name in contents.entries]
     assert [
-        path for path in files if path.name == "conftest.py" or path.suffix in (".c", ".h", ".pyi", ".a", ".pxd")
+        path
+        for path in files
+        if path.name == "conftest.py" or path.suffix in (".c", ".h", ".pyi", ".a", ".pxd", ".pyx")
     ] == []
     packages = {
         path.parts[5] for path in files if len(path.parts) == 7 and path.parts[:3] == ("opt", "headroom", "lib")
@@ -208,17 +211,29 @@ def test_runs_without_rights(contents: Contents, container: Callable[..., tuple[
     assert int(said) > 20
 
 
+def test_compiled_module_loads(contents: Contents, container: Callable[..., tuple[int, str]]) -> None:
+    """The manager's image has the compiled module, which loads there; the agent's has no machine code of ours."""
+    ours = "|".join(PACKAGES[contents.name])
+    compiled = [name for name in contents.entries if re.search(rf"/site-packages/({ours})/.*\.so$", name)]
+    assert [Path(name).name.partition(".")[0] for name in compiled] == COMPILED[contents.name]
+    if compiled:
+        code, said = container("python3", "-c", "import scheduler_plugins.steps.compiled")
+        assert code == 0, said
+
+
 @pytest.mark.long
-def test_same_sources_same_image(binaries: Binaries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_same_sources_same_image(
+    recipe: Recipe, binaries: Binaries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An image that is built again from the same contents, every step of it, has the same digest."""
-    (recipe,) = [recipe for recipe in RECIPES if recipe.name == "headroom-agent"]
     monkeypatch.setattr(images, "RECIPES", (recipe,))
     for name in (recipe.dockerfile, *SHARED_INPUTS, *recipe.inputs):
         source, target = ROOT / name, tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
     first = images.build_all(binaries, lambda _: None, tmp_path)[-1]
-    for name in ("tools/devcluster/image_root.py", "requirements/agent.txt", "requirements/build.txt"):
+    for name in ("tools/devcluster/image_root.py", recipe.inputs[0], "requirements/build.txt"):
         with (tmp_path / name).open("a") as file:  # so that no step's result is taken from an earlier build
             file.write(f"\n# a line of {tmp_path}\n")
     again = images.build_all(binaries, lambda _: None, tmp_path)[-1]

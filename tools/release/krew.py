@@ -99,10 +99,10 @@ def manifest(template: str, out: Path, number: str, platforms: Sequence[str]) ->
 
 
 def _wheel(folder: Path) -> Path:
-    """Our own packages; from a copy, since a build leaves files behind."""
+    """Our own packages, for every platform: without the compiled module; from a copy, since a build leaves files."""
     copy = folder / "source"
     ignored = shutil.ignore_patterns(
-        ".*", "*.egg-info", "build", "dist", "__pycache__", "tests", "tools", "node_modules"
+        ".*", "*.egg-info", "*.pyx", "*.so", "build", "dist", "__pycache__", "tests", "tools", "node_modules"
     )
     shutil.copytree(ROOT, copy, ignore=ignored)
     _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(copy))

@@ -74,6 +74,7 @@ def test_manifest_names_each_archive() -> None:
 def test_wheel_runs_in_a_new_environment(tmp_path: Path) -> None:
     """In a new environment the wheel's commands are there, and run with the files that belong to them."""
     wheel = krew._wheel(tmp_path)
+    assert wheel.name.endswith("-py3-none-any.whl")  # archives for other platforms have it, too
     environment = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True, timeout=120)
     python = environment / "bin" / "python"

@@ -11,7 +11,7 @@ SOURCE := agent crds headroom manager scheduler_plugins tests tools setup.py
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
-# Tests that share nothing run on all cores. Then come four rows beside each other (tests/rows.py), in each of them one
+# Tests that share nothing run on all cores, those of the extender also without its compiled module. Then come four rows beside each other (tests/rows.py), in each of them one
 # test after the other: a real node; the manager and the CLI; the scheduler; and the others. Last come those that need a
 # quiet machine.
 # What takes minutes (mark `long`) is left to `make test-all`. Exit code 5 is "none was selected": fine where PYTEST_ARGS names a few.
@@ -59,6 +59,7 @@ demo: prepare ## Show the whole loop on a real Kubernetes node (DEMO=once: check
 .PHONY: test
 test: lint prepare ## Run lint and the tests of every change, on a real dev cluster (ten minutes)
 	@$(PY) -m pytest -m "$(IN_PARALLEL)" $(WORKERS) --dist worksteal $(PYTEST_ARGS) || [ $$? = 5 ]
+	$(if $(PYTEST_ARGS),,@HEADROOM_PURE_PYTHON=1 $(PY) -m pytest tests/scheduler_plugins -m "$(IN_PARALLEL)" $(WORKERS) --dist worksteal)
 	@$(PY) -m pytest -m "$(IN_ROWS)" $(ROWS) $(PYTEST_ARGS) || [ $$? = 5 ]
 	@$(PY) -m pytest -m "quiet and not long" $(PYTEST_ARGS) || [ $$? = 5 ]
 

@@ -12,10 +12,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from headroom.runtime.removed import removed
-from scheduler_plugins.framework.cycle import MAX_SCORE
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.snapshot.arrays import IntArray
 from scheduler_plugins.snapshot.names import RequestedNames
+from scheduler_plugins.steps.in_python import MAX_SCORE
 
 
 class BadRequest(ValueError):  # noqa: N818 - it is what HTTP calls it

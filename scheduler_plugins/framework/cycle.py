@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler_plugins import steps
 from scheduler_plugins.framework.plugin import (
     ExplainingPlugin,
     FilterPlugin,
@@ -21,8 +22,7 @@ from scheduler_plugins.framework.plugin import (
 from scheduler_plugins.framework.verdict import Refusal, Verdict
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
-
-MAX_SCORE = 100.0  # the best score; the worst is 0
+from scheduler_plugins.steps.in_python import MAX_SCORE
 
 Observer = Callable[[str, str, float | None], None]
 """Called after calls of plugins: the name, the extension point, and the seconds it took, None where it failed."""
@@ -75,8 +75,7 @@ class Cycle:
             for part in enabled
             if isinstance(part.plugin, ScorePlugin) and part.weight > 0 and part.at("score")
         ]
-        self._weight = sum(weight for _, _, weight in self._scores)
-        self._weights: FloatArray = np.array([[weight] for _, _, weight in self._scores])
+        self._weights = [weight for _, _, weight in self._scores]
         self._observe, self._sampled, self._timed = observe, sampled, True
 
     def filter(self, pod: PodRequest, nodes: Nodes, *, preempting: bool = False) -> Verdict:
@@ -125,15 +124,12 @@ class Cycle:
         """The weighted mean of the plugins' scores, within 0 and 100, shape (N,). Without any, all are 0."""
         if not self._scores:
             return np.zeros(len(nodes))
-        scores = np.empty((len(self._scores), len(nodes)))
-        for row, (name, plugin, _) in enumerate(self._scores):
-            scores[row] = self._call(name, plugin, "score", pod, nodes)
-        if scores.size and not _in_range(scores):
-            for row, (name, _, _) in enumerate(self._scores):
-                scores[row] = _checked(name, scores[row], nodes)
-        scores *= self._weights
-        total: FloatArray = np.add.reduce(scores, axis=0)
-        return total / self._weight
+        scores = [self._call(name, plugin, "score", pod, nodes) for name, plugin, _ in self._scores]
+        try:
+            return steps.weighted_mean(scores, self._weights)
+        except ValueError:
+            checked = [_checked(name, some, nodes) for (name, _, _), some in zip(self._scores, scores, strict=True)]
+            return steps.weighted_mean(checked, self._weights)
 
     def scores(self, pod: PodRequest, nodes: Nodes) -> Iterator[tuple[str, float, FloatArray]]:
         """Each plugin's name, weight and scores, within 0 and 100, shape (N,), not weighted."""
@@ -170,17 +166,10 @@ class Cycle:
 def _checked(name: str, scores: IntArray | FloatArray, nodes: Nodes) -> FloatArray:
     """A plugin's scores within 0 and 100. Raises PluginError: one is not a number."""
     result = np.asarray(scores, np.float64)
-    if len(result) and not _in_range(result):
-        if np.isnan(result).any():
-            node = nodes.names[int(np.isnan(result).argmax())]
-            raise PluginError(f"{name} could not score: the score of node {node} is not a number")
-        result = np.clip(result, 0.0, MAX_SCORE)
-    return result
-
-
-def _in_range(scores: FloatArray) -> bool:
-    least, most = np.minimum.reduce(scores, axis=None), np.maximum.reduce(scores, axis=None)
-    return bool(least >= 0.0 and most <= MAX_SCORE)  # False for NaN
+    if np.isnan(result).any():
+        node = nodes.names[int(np.isnan(result).argmax())]
+        raise PluginError(f"{name} could not score: the score of node {node} is not a number")
+    return np.clip(result, 0.0, MAX_SCORE)
 
 
 def rounded(scores: FloatArray) -> IntArray:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from crds import names
+from scheduler_plugins import steps
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.plugins.load_aware_arguments import LoadAwareArguments, custom_thresholds
 from scheduler_plugins.plugins.load_aware_explanation import Account, Group, explanation
@@ -167,15 +168,12 @@ class LoadAware(LoadAwareArguments):
         if pod.of_daemon_set:
             return passes
         table, landed = nodes.tables[NAME], nodes.most_in_flight
-        left = table["slack"] - as_array(pod.estimate)
-        over = landed > left
-        some_over = bool(np.logical_or.reduce(over, axis=None))
+        some_over = steps.any_exceeds(landed, table["slack"], as_array(pod.estimate))
         some_expired = self.filter_expired_node_metrics and self._some_expired(table, nodes.now)
         if not (some_over or some_expired):
             return passes
-        if some_over and nodes.cautiously:
-            landed = nodes.in_flight
-            over = landed > left
+        left, landed = table["slack"] - as_array(pod.estimate), nodes.in_flight if some_over else landed
+        over = landed > left
         expired = self.expired(table, nodes.now) if some_expired else np.zeros(len(nodes), np.bool_)
         rows = np.flatnonzero(over.any(axis=1) | expired)
         refused, groups = np.full(len(nodes), PASSES, np.int64), table["group"][rows]

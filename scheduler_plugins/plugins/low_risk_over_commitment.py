@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from crds.priority import requests_mid
+from scheduler_plugins import steps
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, shares, used, widened
 from scheduler_plugins.providers.spec import NODE_METRIC, TYPES, MetricProvider, ProviderSpec, is_url, without_login
@@ -199,8 +200,8 @@ class LowRiskOverCommitment:
         if not any(amounts[:_BEST_EFFORT]) and not is_scored:
             return np.zeros(len(nodes), np.int64)
         table = nodes.tables[NAME]
-        over = nodes.expected(NAME)[:, _LIMIT] > table["limit_slack"] - as_array(amounts)[_LIMIT]
-        if not np.logical_or.reduce(over, axis=None) and not self._some_stale(table, nodes.now):
+        over = steps.any_exceeds(nodes.expected(NAME)[:, _LIMIT], table["limit_slack"], as_array(amounts)[_LIMIT])
+        if not over and not self._some_stale(table, nodes.now):
             # No limits exceed a capacity, so that the risk does not depend on the pod.
             score: IntArray = table["score"]
             return score

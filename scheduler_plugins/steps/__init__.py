@@ -4,16 +4,19 @@ Both forms return the same. `HEADROOM_PURE_PYTHON=1` chooses the Python form.
 """
 
 import os
+from contextlib import suppress
 from typing import Final
 
-if os.environ.get("HEADROOM_PURE_PYTHON"):
-    from scheduler_plugins.steps.in_python import NodeIndex, best_of_groups, change_rows
-else:
-    try:
-        from scheduler_plugins.steps.compiled import NodeIndex, best_of_groups, change_rows
-    except ImportError:
-        from scheduler_plugins.steps.in_python import NodeIndex, best_of_groups, change_rows
+from scheduler_plugins.steps import in_python as _form
 
-COMPILED: Final = not NodeIndex.__module__.endswith("in_python")  # whether the compiled form is in use
+if not os.environ.get("HEADROOM_PURE_PYTHON"):
+    with suppress(ImportError):
+        from scheduler_plugins.steps import compiled as _form  # type: ignore[no-redef]
 
-__all__ = ["COMPILED", "NodeIndex", "best_of_groups", "change_rows"]
+COMPILED: Final = not _form.__name__.endswith("in_python")  # whether the compiled form is in use
+
+NodeIndex = _form.NodeIndex
+any_exceeds = _form.any_exceeds
+best_of_groups = _form.best_of_groups
+change_rows = _form.change_rows
+weighted_mean = _form.weighted_mean

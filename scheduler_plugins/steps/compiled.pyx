@@ -17,7 +17,9 @@ cdef extern from *:
     """
     void FETCH(const void* address) noexcept nogil  # starts to load memory, so that many loads overlap
 
+cdef double MAX_SCORE = 100.0
 cdef double AVOIDED = 200.0
+INTEGERS = np.dtype(np.int64)
 
 cdef void* allocate(size_t size) except NULL:
     cdef void* memory = malloc(size + 1)
@@ -272,6 +274,40 @@ def best_of_groups(const double[:] scores, const int32_t[:] groups, avoided, cou
         free(heaps)
         free(nodes)
     return result
+
+
+# Scores and limits
+
+def weighted_mean(scores, weights):
+    cdef Py_ssize_t row, count = len(scores[0])
+    cdef double weight, total = 0.0, score
+    cdef const double[:] numbers
+    cdef const int64_t[:] integers
+    cdef double[::1] sums
+    result = np.zeros(count)
+    sums = result
+    for some, weight in zip(scores, weights, strict=True):
+        total += weight
+        integers = some if getattr(some, "dtype", None) is INTEGERS else None
+        numbers = np.asarray(some, np.float64) if integers is None else None
+        if len(some) != count:
+            raise ValueError(f"there are {len(some)} scores and {count}")
+        for row in range(count):
+            score = integers[row] if integers is not None else numbers[row]
+            if not 0.0 <= score <= MAX_SCORE:  # NaN is not, either
+                raise ValueError("a score is outside of 0 to 100")
+            sums[row] += weight * score
+    for row in range(count):
+        sums[row] /= total
+    return result
+
+def any_exceeds(const int64_t[:, :] amounts, const int64_t[:, :] limits, const int64_t[:] more):
+    cdef Py_ssize_t row, column
+    for column in range(more.shape[0]):
+        for row in range(amounts.shape[0]):
+            if amounts[row, column] > limits[row, column] - more[column]:
+                return True
+    return False
 
 
 # Changes of rows

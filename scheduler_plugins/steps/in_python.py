@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 
-AVOIDED: Final = 200.0  # how much worse a node is that a pod avoids: more than scores differ by
+MAX_SCORE: Final = 100.0  # the best score; the worst is 0
+AVOIDED: Final = 2 * MAX_SCORE  # how much worse a node is that a pod avoids: more than scores differ by
 
 _NAMES: Final = msgspec.json.Decoder(list[str])
 
@@ -67,6 +68,22 @@ def best_of_groups(
             chosen.append(ranked[first : first + count(size)])
             first += size
     return np.concatenate(chosen) if chosen else ranked
+
+
+def weighted_mean(scores: Sequence[FloatArray | IntArray], weights: Sequence[float]) -> FloatArray:
+    """Return the mean of some scores, each of shape (N,). Raises ValueError: one is outside of 0 to 100, or is NaN."""
+    matrix = np.array(scores, np.float64)
+    least, most = np.minimum.reduce(matrix, axis=None, initial=0.0), np.maximum.reduce(matrix, axis=None, initial=0.0)
+    if not (least >= 0.0 and most <= MAX_SCORE):  # true for NaN
+        raise ValueError("a score is outside of 0 to 100")
+    matrix *= np.array(weights)[:, None]
+    total: FloatArray = np.add.reduce(matrix, axis=0)
+    return total / sum(weights)
+
+
+def any_exceeds(amounts: IntArray, limits: IntArray, more: IntArray) -> bool:
+    """Return whether an amount is above its limit with `more`; shapes (N, R), (N, R) and (R,)."""
+    return bool(np.logical_or.reduce(amounts > limits - more, axis=None))
 
 
 def change_rows(

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import random
 import subprocess
 import sys
@@ -171,6 +172,54 @@ def test_negative_group() -> None:
     compiled = pytest.importorskip("scheduler_plugins.steps.compiled")
     with pytest.raises(ValueError, match="node 1 is in group -1"):
         compiled.best_of_groups(np.zeros(2), np.array([0, -1], np.int32), None, int, np.random.default_rng(1))
+
+
+# Scores and limits
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64, np.int32, np.bool_, list])
+def test_weighted_mean(form: ModuleType, dtype: Any) -> None:  # noqa: ANN401 - a type
+    some: Any = [0, 1, 1] if dtype is list else np.array([0, 1, 1], dtype)
+    mean = form.weighted_mean([some, np.array([100.0, 50.25, 0.0])], [1.0, 3.0])
+    assert mean.tolist() == [75.0, 37.9375, 0.25]
+    assert form.weighted_mean([np.zeros(0, np.int64)], [2.0]).tolist() == []
+    assert form.weighted_mean([np.array([7, 100])[::-1]], [2.0]).tolist() == [100.0, 7.0]
+
+
+@pytest.mark.parametrize("score", [-0.5, 100.5, math.nan, math.inf, -math.inf])
+def test_scores_out_of_range(form: ModuleType, score: float) -> None:
+    for place in range(3):
+        scores = np.array([0.0, 50.0, 100.0])
+        scores[place] = score
+        with pytest.raises(ValueError, match="a score is outside of 0 to 100"):
+            form.weighted_mean([np.zeros(3, np.int64), scores], [1.0, 1.0])
+    with pytest.raises(ValueError, match="outside"):
+        form.weighted_mean([np.array([101])], [1.0])
+
+
+def test_numbers_of_scores_differ(form: ModuleType) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - numpy's words
+        form.weighted_mean([np.zeros(3), np.zeros(2)], [1.0, 1.0])
+
+
+@given(st.data())
+@pytest.mark.parametrize("name", FORMS)
+def test_any_exceeds(name: str, data: st.DataObject) -> None:
+    form = importlib.import_module(name)
+    nodes = data.draw(st.lists(st.tuples(*[st.integers(-5, 5)] * 4), max_size=6))
+    more = data.draw(st.tuples(st.integers(-5, 5), st.integers(-5, 5)))
+    matrix = np.asfortranarray(np.array(nodes, np.int64).reshape(-1, 4))
+    expected = any(
+        amount + other > limit for a, b, c, d in nodes for amount, limit, other in ((a, c, more[0]), (b, d, more[1]))
+    )
+    assert form.any_exceeds(matrix[:, :2], matrix[:, 2:], np.array(more, np.int64)) is expected
+
+
+def test_limits_of_any_size(form: ModuleType) -> None:
+    """The largest limit accepts each amount."""
+    limits = np.full((1, 2), 2**63 - 1)
+    assert form.any_exceeds(np.array([[2**62, 0]]), limits, np.array([2**62, 0])) is True
+    assert form.any_exceeds(np.array([[2**62 - 1, 0]]), limits, np.array([2**62, 0])) is False
 
 
 # Changes of rows

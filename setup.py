@@ -13,7 +13,8 @@ SOURCE = "scheduler_plugins/steps/compiled.pyx"
 compiled = Extension(
     "scheduler_plugins.steps.compiled",
     [SOURCE],
-    extra_compile_args=["-O2", "-g0", "-ffp-contract=off"],  # sums of scores are the same on each architecture
+    # Sums of scores are the same on each architecture, and integers wrap, as in numpy.
+    extra_compile_args=["-O2", "-g0", "-ffp-contract=off", "-fwrapv"],
     extra_link_args=["-s"],
     # Without it the module in Python is used. The manager's image requires it: a failed build prints the reason.
     optional=os.environ.get("HEADROOM_COMPILED") != "required",

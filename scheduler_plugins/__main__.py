@@ -61,7 +61,7 @@ async def serve(settings: Settings, connection: Connection) -> None:
         try:
             _LOG.info("API server %s (%s)", connection.server, connection.origin or "given")
             if not COMPILED:
-                _LOG.info("This build has no compiled steps, so each request takes about a sixth more CPU")
+                _LOG.info("The extender runs without its compiled module, so it needs more CPU")
             running = asyncio.create_task(_run(api, parts))
             try:
                 await _until_stopped(running)

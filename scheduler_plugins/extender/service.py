@@ -84,8 +84,9 @@ class Extender:
         except UnreadablePod as error:
             reason = shortened(error)
             return FilterResult(unresolvable=dict.fromkeys(arguments.names, reason), families=frozenset({_UNREADABLE}))
+        names, unknown = self._cache.find(arguments.names)
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
-        nodes, unknown = self._cache.view(arguments.names, self._clock())
+        nodes, _ = self._cache.view(names, self._clock())
         self._relieve(pod, nodes)
         verdict = self._cycle.filter(pod, nodes.cautious() if self._cache.in_flight else nodes)
         passing = nodes if verdict.refuses_none else nodes.take(np.flatnonzero(verdict.passes))
@@ -100,16 +101,16 @@ class Extender:
             self._on_refused(pod, decoded(arguments.pod), everywhere, verdict)
             return _refused(everywhere, verdict)
         if self._answering.mode is Mode.WEIGHTED:
-            names = [*passing.names, *unknown]
+            left = [*passing.names, *unknown]
             # The node is known once scores are requested, which kube-scheduler does not for a single node.
-            self._cache.charge(pod, names if len(names) == 1 else [], nodes.now)
-            return FilterResult(names)
+            self._cache.charge(pod, left if len(left) == 1 else [], nodes.now)
+            return FilterResult(left)
         best, likely = self._best(pod, passing)
         # A node that is not known yet has no load that we know of: it comes last.
         last = unknown[: max(self._answering.shortlist.size - len(best), 0)]
-        names = [*best, *last]
-        self._cache.charge(pod, names if last and likely is best else likely, nodes.now)
-        return FilterResult(names)
+        named = [*best, *last]
+        self._cache.charge(pod, named if last and (likely is best or not likely) else likely, nodes.now)
+        return FilterResult(named)
 
     def prioritize(self, arguments: Arguments) -> IntArray:
         """Return the score of every requested node, 0..100, in the order of the names.
@@ -119,9 +120,10 @@ class Extender:
         Raises PluginError: a plugin failed; UnreadablePod: the pod cannot be read.
         """
         pod = self._read(arguments)
+        names, unknown = self._cache.find(arguments.names)
         charge = self._cache.in_flight.get(pod.uid)
         self._cache.release(pod.uid)
-        nodes, unknown = self._cache.view(arguments.names, self._clock())
+        nodes, _ = self._cache.view(names, self._clock())
         try:
             exact = self._cycle.score(pod, nodes)
         except PluginError:
@@ -131,7 +133,7 @@ class Extender:
         scores = rounded(exact)
         # The nodes left of a shortlist are charged: kube-scheduler's own scores decide among it. Otherwise ours do.
         if self._answering.mode is Mode.SHORTLIST and charge and set(charge.names).issuperset(arguments.names):
-            self._cache.charge(pod, arguments.names, nodes.now)
+            self._cache.charge(pod, list(arguments.names) if unknown else names, nodes.now)
         elif len(nodes):
             (favourite,) = best(exact, 1, self._generator).tolist()
             scores = single_winner(scores, favourite)

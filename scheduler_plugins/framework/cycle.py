@@ -126,10 +126,10 @@ class Cycle:
             return np.zeros(len(nodes))
         scores = [self._call(name, plugin, "score", pod, nodes) for name, plugin, _ in self._scores]
         try:
-            return steps.weighted_mean(scores, self._weights)
-        except ValueError:
+            return steps.weighted_mean(scores, self._weights, len(nodes))
+        except (TypeError, ValueError):
             checked = [_checked(name, some, nodes) for (name, _, _), some in zip(self._scores, scores, strict=True)]
-            return steps.weighted_mean(checked, self._weights)
+            return steps.weighted_mean(checked, self._weights, len(nodes))
 
     def scores(self, pod: PodRequest, nodes: Nodes) -> Iterator[tuple[str, float, FloatArray]]:
         """Each plugin's name, weight and scores, within 0 and 100, shape (N,), not weighted."""
@@ -164,8 +164,13 @@ class Cycle:
 
 
 def _checked(name: str, scores: IntArray | FloatArray, nodes: Nodes) -> FloatArray:
-    """A plugin's scores within 0 and 100. Raises PluginError: one is not a number."""
-    result = np.asarray(scores, np.float64)
+    """A plugin's scores within 0 and 100. Raises PluginError: one is not a number, or there is not one per node."""
+    try:
+        result = np.asarray(scores, np.float64)
+    except (TypeError, ValueError) as error:
+        raise PluginError(f"{name} could not score: {error}") from error
+    if result.shape != (len(nodes),):
+        raise PluginError(f"{name} could not score: its scores for {len(nodes)} nodes have the shape {result.shape}")
     if np.isnan(result).any():
         node = nodes.names[int(np.isnan(result).argmax())]
         raise PluginError(f"{name} could not score: the score of node {node} is not a number")

@@ -25,6 +25,7 @@ from scheduler_plugins.snapshot.in_flight import (
     waits_for_node,
 )
 from scheduler_plugins.snapshot.ledger import NodeLedger
+from scheduler_plugins.snapshot.names import NamesOfRows
 from scheduler_plugins.snapshot.node_facts import NodeFacts
 from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
 from scheduler_plugins.snapshot.pod import PodRequest, PodTemplate
@@ -111,6 +112,10 @@ class ClusterCache:
         """The present state of some nodes, in this order, and the names that are not known."""
         nodes, unknown = self.view(names, now)
         return nodes.settled(), unknown
+
+    def find(self, names: Sequence[str]) -> tuple[NamesOfRows, list[str]]:
+        """The known ones of some names, and the others. Valid until a node comes or goes."""
+        return self._rows.find(names)
 
     def view(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
         """The same for one decision: it is valid until the next change of this cache."""

@@ -147,7 +147,7 @@ class _Table:
         self._nodes = len(nodes)
         rows = self._rows.take(ids, 0)
         if self._unread and np.minimum.reduce(rows, axis=None, initial=0) <= _UNKNOWN:
-            for number in ids[rows[:, 0] == _UNKNOWN].tolist():
+            for number in set(ids[rows[:, 0] == _UNKNOWN].tolist()):
                 group, weight, avoided = self._read(nodes[number])
                 self._rows[number] = group, weight, avoided
                 self._unread -= 1

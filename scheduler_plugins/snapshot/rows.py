@@ -150,11 +150,9 @@ class Rows:
 
     def _located(self, names: Sequence[str]) -> tuple[NDArray[np.intp], BoolArray | None, int]:
         """The last fields of `_Charged` for some nodes."""
-        if isinstance(names, NamesOfRows) and names.names is self._names:
-            return names.rows, None, self._members
-        rows, unknown = rows_of(names, self._index)
+        known, unknown = self.find(names)
         present = np.array([name in self._index for name in names]) if unknown else None
-        return rows, present, self._members
+        return known.rows, present, self._members
 
     def _change(self, charged: "_Charged", sign: int) -> None:
         """Add a charge to its nodes (1), or subtract it (-1)."""
@@ -164,22 +162,30 @@ class Rows:
         steps.change_rows(self._common, self._variance, charged.rows, parts, variance, sign)
         self._frozen_common = None
 
+    def find(self, names: Sequence[str]) -> tuple[NamesOfRows, list[str]]:
+        """The known ones of some names, and the others. Valid until a node comes or goes."""
+        if isinstance(names, NamesOfRows) and names.names is self._names:
+            return names, []
+        rows: NDArray[np.intp] | None = None
+        if isinstance(names, RequestedNames):
+            if self._by_name is None:
+                self._by_name = steps.NodeIndex(self._names)
+            rows = self._by_name.rows(names.text)
+        unknown: list[str] = []
+        if rows is None:
+            rows, unknown = rows_of(names, self._index)
+        return NamesOfRows(self._names, rows), unknown
+
     def view(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
         """Some nodes as they are, and the names that are not known. Valid until the next change.
 
         As `freeze` and then `Snapshot.select`, but only the rows in question are copied: after every pod that is bound
         something has changed, and of 5,000 nodes kube-scheduler requests about 500.
         """
-        rows: NDArray[np.intp] | None = None
-        unknown: list[str] = []
-        if isinstance(names, RequestedNames):
-            if self._by_name is None:
-                self._by_name = steps.NodeIndex(self._names)
-            rows = self._by_name.rows(names.text)
-        if rows is None:
-            rows, unknown = rows_of(names, self._index)
+        present, unknown = self.find(names)
+        rows = present.rows
         return Nodes(
-            names=NamesOfRows(self._names, rows),
+            names=present,
             tables={table: Table(columns, rows) for table, columns in self._columns.items()},
             common=Common(self._columns_in_common, self._common, self._variance).take(rows),
             accounts=self._accounts.slices,

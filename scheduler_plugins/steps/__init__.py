@@ -3,15 +3,16 @@
 Both forms return the same. `HEADROOM_PURE_PYTHON=1` chooses the Python form.
 """
 
+import importlib
 import os
 from contextlib import suppress
 from typing import Final
 
 from scheduler_plugins.steps import in_python as _form
 
-if not os.environ.get("HEADROOM_PURE_PYTHON"):
-    with suppress(ImportError):
-        from scheduler_plugins.steps import compiled as _form  # type: ignore[no-redef]
+if os.environ.get("HEADROOM_PURE_PYTHON") != "1":
+    with suppress(ModuleNotFoundError):  # a module that cannot be loaded stops the start
+        _form = importlib.import_module("scheduler_plugins.steps.compiled")
 
 COMPILED: Final = not _form.__name__.endswith("in_python")  # whether the compiled form is in use
 

@@ -116,7 +116,7 @@ cdef class NodeIndex:
         return result
 
     cdef Py_ssize_t read(self, const char* text, const char* end) noexcept nogil:
-        """Read a JSON array of strings as Go writes it, without spaces; how many there are, -1: it is anything else."""
+        """Read a JSON array of strings as Go writes it, without spaces. Return their number, or -1 for any other text."""
         cdef Py_ssize_t count = 0
         cdef Name* name
         if text[0] != b"[":
@@ -147,7 +147,7 @@ cdef class NodeIndex:
         return -1
 
     cdef bint look_up(self, Py_ssize_t count) noexcept nogil:
-        """Find the rows by the hashes of the names; whether each has one."""
+        """Find the rows by the hashes of the names. Return whether each has one."""
         cdef Py_ssize_t at
         cdef uint64_t slot
         cdef Name* name
@@ -263,7 +263,10 @@ def best_of_groups(const double[:] scores, const int32_t[:] groups, avoided, cou
         for row in range(groups.shape[0]):
             lots += <uint64_t>0x9E3779B97F4A7C15  # the step of SplitMix64
             node = Node((AVOIDED if last is not None and last[row] else 0.0) - scores[row], mixed(lots), row)
-            add(&heaps[groups[row]], &node)
+            group = groups[row]
+            if not 0 <= group < number:
+                raise ValueError("`count` has changed the groups")
+            add(&heaps[group], &node)
         for group in range(number):
             sort(&heaps[group])
         result = np.empty(total, np.intp)
@@ -278,20 +281,19 @@ def best_of_groups(const double[:] scores, const int32_t[:] groups, avoided, cou
 
 # Scores and limits
 
-def weighted_mean(scores, weights):
-    cdef Py_ssize_t row, count = len(scores[0])
-    cdef double weight, total = 0.0, score
+def weighted_mean(scores, weights, Py_ssize_t count):
+    cdef Py_ssize_t row
+    cdef double weight, total = sum(weights), score
     cdef const double[:] numbers
     cdef const int64_t[:] integers
     cdef double[::1] sums
     result = np.zeros(count)
     sums = result
     for some, weight in zip(scores, weights, strict=True):
-        total += weight
         integers = some if getattr(some, "dtype", None) is INTEGERS else None
         numbers = np.asarray(some, np.float64) if integers is None else None
-        if len(some) != count:
-            raise ValueError(f"there are {len(some)} scores and {count}")
+        if (integers.shape[0] if integers is not None else numbers.shape[0]) != count:
+            raise ValueError(f"there are not {count} scores")
         for row in range(count):
             score = integers[row] if integers is not None else numbers[row]
             if not 0.0 <= score <= MAX_SCORE:  # NaN is not, either
@@ -303,6 +305,8 @@ def weighted_mean(scores, weights):
 
 def any_exceeds(const int64_t[:, :] amounts, const int64_t[:, :] limits, const int64_t[:] more):
     cdef Py_ssize_t row, column
+    if limits.shape[0] != amounts.shape[0] or limits.shape[1] != amounts.shape[1] or more.shape[0] != amounts.shape[1]:
+        raise ValueError("amounts, limits and additions have different shapes")
     for column in range(more.shape[0]):
         for row in range(amounts.shape[0]):
             if amounts[row, column] > limits[row, column] - more[column]:

@@ -70,9 +70,14 @@ def best_of_groups(
     return np.concatenate(chosen) if chosen else ranked
 
 
-def weighted_mean(scores: Sequence[FloatArray | IntArray], weights: Sequence[float]) -> FloatArray:
-    """Return the mean of some scores, each of shape (N,). Raises ValueError: one is outside of 0 to 100, or is NaN."""
+def weighted_mean(scores: Sequence[FloatArray | IntArray], weights: Sequence[float], count: int) -> FloatArray:
+    """Return the mean of some scores of `count` nodes, each of shape (N,).
+
+    Raises ValueError: their shape is another, or one is outside of 0 to 100, or is NaN.
+    """
     matrix = np.array(scores, np.float64)
+    if matrix.shape != (len(scores), count):
+        raise ValueError(f"there are not {count} scores")
     least, most = np.minimum.reduce(matrix, axis=None, initial=0.0), np.maximum.reduce(matrix, axis=None, initial=0.0)
     if not (least >= 0.0 and most <= MAX_SCORE):  # true for NaN
         raise ValueError("a score is outside of 0 to 100")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import yaml
 
 from tools.devcluster import Cluster
@@ -124,7 +125,7 @@ class Extender:
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> bytes:
         """Send a request, and return the response. Raises OSError: no response, or not a successful one."""
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else msgspec.json.encode(body)
         with urllib.request.urlopen(  # noqa: S310 - http or https
             f"{self.url}{path}", data=data, timeout=ANSWER_SECONDS, context=self.context
         ) as response:

@@ -88,6 +88,8 @@ def test_failure_names_the_plugin() -> None:
         _cycle(Broken()).filter(POD, WORLD.nodes("a"))
     with pytest.raises(PluginError, match="the score of node b is not a number"):
         _cycle(Scorer((1, float("nan"), 1))).score(POD, WORLD.nodes("a", "b", "c"))
+    with pytest.raises(PluginError, match=r"Scorer could not score: its scores for 3 nodes have the shape \(2,\)"):
+        _cycle(Scorer((1, 2))).score(POD, WORLD.nodes("a", "b", "c"))
 
 
 def test_calls_are_observed() -> None:

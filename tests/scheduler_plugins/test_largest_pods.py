@@ -1,10 +1,10 @@
 """Each user field at its largest: the extender handles the pod within bounded work, or rejects the field."""
 
-import json
 import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -137,7 +137,7 @@ def _calls(work: Callable[[], FilterResult]) -> tuple[int, FilterResult]:
 
 
 def _filtered(extender: Extender, item: Json) -> tuple[int, FilterResult]:
-    body = json.dumps({"Pod": item, "NodeNames": [f"n{number}" for number in range(NODES)]}).encode()
+    body = msgspec.json.encode({"Pod": item, "NodeNames": [f"n{number}" for number in range(NODES)]})
     return _calls(lambda: extender.filter(parse(body)))
 
 

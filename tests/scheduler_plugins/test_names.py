@@ -14,7 +14,7 @@ from scheduler_plugins.extender.wire import Arguments, BadRequest, FilterResult,
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.shortlist import Shortlist
 from scheduler_plugins.plugins.load_aware import NAME
-from scheduler_plugins.snapshot.names import NamesOfRows
+from scheduler_plugins.snapshot.names import NamesOfRows, RequestedNames
 from tests.scheduler_plugins.objects import NOW, World, node, node_metric, pod
 
 NODES = [f"node-{number}" for number in range(12)]
@@ -65,6 +65,27 @@ def test_names_are_read_when_needed() -> None:
     arguments = parse(b'{"Pod":{"metadata":{},"spec":{}},"NodeNames":["a",7]}')
     with pytest.raises(BadRequest, match=r"NodeNames\[1\]: Expected `str`, got `int`"):
         len(arguments.names)
+
+
+def test_wrong_names_change_nothing() -> None:
+    world = World().put(node("a"), node_metric("a", cpu="10"))
+    cycle = Cycle([Enabled(NAME, 1.0, world.plugin)])
+    extender = Extender(world.cache, cycle, Answering(), lambda: NOW, np.random.default_rng(1))
+    extender.filter(_request(["a"]))
+    for verb in (extender.filter, extender.prioritize):
+        with pytest.raises(BadRequest, match="NodeNames: Expected `array"):
+            verb(parse(json.dumps({"Pod": pod(), "NodeNames": 7}).encode()))
+        assert world.cache.in_flight["uid-p"].names == ("a",)
+
+
+def test_charge_keeps_no_request() -> None:
+    """A pod in flight does not hold the body of its request."""
+    world = World().put(node("a"), node("b"))
+    extender = Extender(world.cache, Cycle([]), Answering(), lambda: NOW, np.random.default_rng(1))
+    for names in (["a", "b"], ["a", "unknown"]):
+        extender.filter(_request(names))
+        extender.prioritize(_request(names))
+        assert not isinstance(world.cache._rows._charged["uid-p"].names, RequestedNames)
 
 
 def test_names_of_rows() -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
@@ -62,7 +63,7 @@ def site() -> Site:
 def ask(site: Site) -> Callable[..., tuple[int, Any]]:
     def post(verb: str, names: list[str], item: Json | None = None) -> tuple[int, Any]:
         body = {"Pod": item or pod(), "Nodes": None, "NodeNames": names}
-        reply = site.send("POST", f"/{verb}", json.dumps(body).encode())
+        reply = site.send("POST", f"/{verb}", msgspec.json.encode(body))
         assert reply.content_type == "application/json"
         return reply.status, json.loads(reply.body)
 

@@ -1,8 +1,8 @@
 """The extender's responses, and its charges."""
 
-import json
 from collections import Counter
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -30,7 +30,7 @@ def _cluster(**used: str) -> World:
 
 
 def _ask(item: Json, *names: str) -> Arguments:
-    return parse(json.dumps({"Pod": item, "NodeNames": names}).encode())
+    return parse(msgspec.json.encode({"Pod": item, "NodeNames": names}))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import time
 from email.utils import formatdate
 
+import msgspec
 import pytest
 
 from headroom.kube import ApiServer, Connection
@@ -41,7 +42,7 @@ class Site:
 
     def passes(self) -> bool:
         body = {"Pod": pod("p", {"cpu": "1"}), "NodeNames": ["n"]}
-        request = Request("POST", "/filter", {}, json.dumps(body).encode(), "localhost")
+        request = Request("POST", "/filter", {}, msgspec.json.encode(body), "localhost")
         return bool(json.loads(self.parts.server.filter(request).body)["NodeNames"])
 
     def health(self) -> str:

@@ -118,6 +118,37 @@ def _indexes(names: list[str]) -> list[in_python.NodeIndex]:
     return [form.NodeIndex(names) for form in forms]
 
 
+def test_equal_hashes() -> None:
+    """A name with the hash of another one is not taken for it."""
+    name = "node-of-sixteen-"
+    other = _collision(name)
+    for index in _indexes([name]):
+        assert index.rows(_text([other])) is None
+    pair = [name, other]
+    for index in _indexes(pair):
+        for names in (pair, [other], pair[::-1]):
+            rows = index.rows(_text(names))
+            assert rows is None or rows.tolist() == list(map(pair.index, names))
+
+
+def _collision(name: str) -> str:
+    """Another name of sixteen characters with the same hash; the hash of the compiled form, in Python."""
+    first, second = name[:8].encode(), int.from_bytes(name[8:].encode(), "little")
+    lot = random.Random(1)  # noqa: S311 - a repeatable test
+    while True:
+        start = bytes(lot.choice(b"abcdefghijklmnopqrstuvwxyz") for _ in range(8))
+        end = (_after(first) ^ second ^ _after(start)).to_bytes(8, "little")
+        if start != first and all(32 < char < 127 and char not in b'"\\' for char in end):
+            return (start + end).decode()
+
+
+def _after(word: bytes) -> int:
+    value = 16 ^ int.from_bytes(word, "little")
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        value = (value ^ (value >> shift)) * factor % 2**64
+    return value ^ (value >> 31)
+
+
 # The best of each group
 
 
@@ -180,10 +211,10 @@ def test_negative_group() -> None:
 @pytest.mark.parametrize("dtype", [np.int64, np.float64, np.int32, np.bool_, list])
 def test_weighted_mean(form: ModuleType, dtype: Any) -> None:  # noqa: ANN401 - a type
     some: Any = [0, 1, 1] if dtype is list else np.array([0, 1, 1], dtype)
-    mean = form.weighted_mean([some, np.array([100.0, 50.25, 0.0])], [1.0, 3.0])
+    mean = form.weighted_mean([some, np.array([100.0, 50.25, 0.0])], [1.0, 3.0], 3)
     assert mean.tolist() == [75.0, 37.9375, 0.25]
-    assert form.weighted_mean([np.zeros(0, np.int64)], [2.0]).tolist() == []
-    assert form.weighted_mean([np.array([7, 100])[::-1]], [2.0]).tolist() == [100.0, 7.0]
+    assert form.weighted_mean([np.zeros(0, np.int64)], [2.0], 0).tolist() == []
+    assert form.weighted_mean([np.array([7, 100])[::-1]], [2.0], 2).tolist() == [100.0, 7.0]
 
 
 @pytest.mark.parametrize("score", [-0.5, 100.5, math.nan, math.inf, -math.inf])
@@ -192,14 +223,27 @@ def test_scores_out_of_range(form: ModuleType, score: float) -> None:
         scores = np.array([0.0, 50.0, 100.0])
         scores[place] = score
         with pytest.raises(ValueError, match="a score is outside of 0 to 100"):
-            form.weighted_mean([np.zeros(3, np.int64), scores], [1.0, 1.0])
+            form.weighted_mean([np.zeros(3, np.int64), scores], [1.0, 1.0], 3)
     with pytest.raises(ValueError, match="outside"):
-        form.weighted_mean([np.array([101])], [1.0])
+        form.weighted_mean([np.array([101])], [1.0], 1)
 
 
-def test_numbers_of_scores_differ(form: ModuleType) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - numpy's words
-        form.weighted_mean([np.zeros(3), np.zeros(2)], [1.0, 1.0])
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [np.zeros(3), np.zeros(2)],
+        [np.zeros(2)],
+        [np.zeros(1)],
+        [np.zeros((3, 1))],
+        [np.zeros(4, np.int64)],
+        [np.zeros((3, 2), np.int64)],
+        [7],
+        [None],
+    ],
+)
+def test_wrong_number_of_scores(form: ModuleType, scores: list[Any]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        form.weighted_mean(scores, [1.0] * len(scores), 3)
 
 
 @given(st.data())
@@ -213,6 +257,19 @@ def test_any_exceeds(name: str, data: st.DataObject) -> None:
         amount + other > limit for a, b, c, d in nodes for amount, limit, other in ((a, c, more[0]), (b, d, more[1]))
     )
     assert form.any_exceeds(matrix[:, :2], matrix[:, 2:], np.array(more, np.int64)) is expected
+
+
+@pytest.mark.parametrize("shapes", [((1, 2), (3, 2), 2), ((3, 2), (3, 1), 2), ((3, 2), (3, 2), 3)])
+def test_shapes_of_limits(shapes: tuple[tuple[int, int], tuple[int, int], int]) -> None:
+    compiled = pytest.importorskip("scheduler_plugins.steps.compiled")
+    with pytest.raises(ValueError, match="different shapes"):
+        compiled.any_exceeds(*(np.zeros(shape, np.int64) for shape in shapes))
+
+
+def test_groups_and_scores_differ() -> None:
+    compiled = pytest.importorskip("scheduler_plugins.steps.compiled")
+    with pytest.raises(IndexError):
+        compiled.best_of_groups(np.zeros(2), np.zeros(3, np.int32), None, int, np.random.default_rng(1))
 
 
 def test_limits_of_any_size(form: ModuleType) -> None:

@@ -27,6 +27,7 @@ STEPS: Final[Mapping[str, str]] = {
     "scheduler_plugins.extender.server:filter_reply": "request: encode the reply",
     "scheduler_plugins.extender.service:Extender.filter": "request: decide",
     "scheduler_plugins.extender.service:Extender._read": "request: read the pod",
+    "scheduler_plugins.snapshot.rows:Rows.find": "request: select rows",
     "scheduler_plugins.snapshot.rows:Rows.view": "request: select rows",
     "scheduler_plugins.snapshot.cache:ClusterCache._write_records": "records of nodes",
     "scheduler_plugins.snapshot.arrays:Nodes.cautious": "request: pods in flight",

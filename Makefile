@@ -11,9 +11,9 @@ SOURCE := agent crds headroom manager scheduler_plugins tests tools setup.py
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
-# Tests that share nothing run on all cores, those of the extender also without its compiled module. Then come four rows beside each other (tests/rows.py), in each of them one
-# test after the other: a real node; the manager and the CLI; the scheduler; and the others. Last come those that need a
-# quiet machine.
+# Tests that share nothing run on all cores, those of the extender also without its compiled module. Then come four rows
+# beside each other (tests/rows.py), in each of them one test after the other: a real node; the manager and the CLI; the
+# scheduler; and the others. Last come those that need a quiet machine.
 # What takes minutes (mark `long`) is left to `make test-all`. Exit code 5 is "none was selected": fine where PYTEST_ARGS names a few.
 WORKERS     := --numprocesses logical --maxprocesses 8
 IN_PARALLEL := not cluster and not node and not alone and not long

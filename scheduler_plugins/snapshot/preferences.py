@@ -124,8 +124,7 @@ class _Table:
         self._terms = [(weight, node_selector_term(json.loads(text))) for weight, text in preferences.terms]
         self._numbers: dict[Hashable, int] = {}
         self._rows = np.zeros((0, 3), np.int32)
-        self._nodes = self._unread = 0  # how many nodes there are, and how many of them have no row yet
-        self._even = True  # whether no row has a weight or is avoided
+        self._even = True  # whether no node that was read has had a weight or was avoided
         self.grown = True  # whether it takes more than when `bytes` was last read
 
     @property
@@ -135,23 +134,17 @@ class _Table:
         return self._size + self._rows.nbytes + len(self._numbers) * (300 + 8 * (len(self._terms) + len(self._keys)))
 
     def forget(self, number: int) -> None:
-        if number < len(self._rows) and self._rows[number, 0] != _UNKNOWN:
-            self._rows[number] = _UNKNOWN
-            self._unread += 1
+        self._rows[number : number + 1] = _UNKNOWN
 
     def take(self, ids: NDArray[np.int64], nodes: Sequence[_Node]) -> Groups:
         if len(self._rows) < len(nodes):
             more = np.full((2 * len(nodes) - len(self._rows), 3), _UNKNOWN, np.int32)
             self._rows, self.grown = np.concatenate((self._rows, more)), True
-        self._unread += len(nodes) - self._nodes
-        self._nodes = len(nodes)
         rows = self._rows.take(ids, 0)
-        if self._unread and np.minimum.reduce(rows, axis=None, initial=0) <= _UNKNOWN:
-            for number in set(ids[rows[:, 0] == _UNKNOWN].tolist()):
-                group, weight, avoided = self._read(nodes[number])
-                self._rows[number] = group, weight, avoided
-                self._unread -= 1
-                self._even = self._even and not weight and not avoided
+        if np.minimum.reduce(rows, axis=None, initial=0) <= _UNKNOWN:
+            for number in ids[rows[:, 0] == _UNKNOWN].tolist():
+                self._rows[number] = row = self._read(nodes[number])
+                self._even = self._even and row[1:] == (0, False)
             self.grown = True
             rows = self._rows[ids]
         if not self._even:

@@ -3,6 +3,8 @@
 
 import numpy as np
 
+from scheduler_plugins.steps import in_python
+
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
@@ -17,8 +19,8 @@ cdef extern from *:
     """
     void FETCH(const void* address) noexcept nogil  # starts to load memory, so that many loads overlap
 
-cdef double MAX_SCORE = 100.0
-cdef double AVOIDED = 200.0
+cdef double MAX_SCORE = in_python.MAX_SCORE
+cdef double AVOIDED = in_python.AVOIDED
 INTEGERS = np.dtype(np.int64)
 
 cdef void* allocate(size_t size) except NULL:

@@ -41,7 +41,7 @@ class NodePage:
         page["inFlight"] = {
             charge.pod.key: {
                 "since": charge.since,
-                "nodes": charge.names,
+                "nodes": list(charge.names),
                 "estimate": _amounts(charge.pod.estimate, resources),
             }
             for charge in self._cache.in_flight.values()

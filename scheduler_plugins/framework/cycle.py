@@ -85,14 +85,14 @@ class Cycle:
         """
         self._timed = random.random() < self._sampled  # noqa: S311 - no secret
         passed_over = {name for name, _ in self._post_filters} if preempting else frozenset()
-        verdict: Verdict | None = None
+        verdict, count = None, len(nodes)
         for _, result in self.verdicts(pod, nodes, passed_over):
-            if len(nodes) and result.refuses_none:
+            if count and result.refuses_none:
                 continue
             verdict = result if verdict is None else verdict.then(result)
-            if len(nodes) and not verdict.passes.any():
+            if count and not verdict.passes.any():
                 break  # nothing further would count
-        return Verdict.all_pass(len(nodes)) if verdict is None else verdict
+        return Verdict.all_pass(count) if verdict is None else verdict
 
     def refuses(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
         """Return why no node may have the pod, whatever the node; None: that depends on the node."""

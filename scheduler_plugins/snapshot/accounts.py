@@ -85,7 +85,7 @@ class Accounts:
 
     def flat(self, amounts: Mapping[str, Vector]) -> Vector:
         """The numbers of all plugins in the order of `slices`."""
-        return tuple(chain.from_iterable(amounts[name] for name in self._plugins))
+        return tuple(chain.from_iterable(map(amounts.__getitem__, self._plugins)))
 
     def parts(self, flat: Vector) -> Mapping[str, Vector]:
         return {name: flat[part] for name, part in self.slices.items()}

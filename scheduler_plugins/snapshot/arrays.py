@@ -203,7 +203,7 @@ class Nodes:
     cautiously: bool = field(default=False, kw_only=True)  # whether pods in flight count as `cautious` counts them
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.common.rows)
 
     @property
     def ids(self) -> IntArray:

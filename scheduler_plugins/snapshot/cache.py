@@ -355,7 +355,7 @@ class ClusterCache:
         self._reservations.unreserve(uid)
 
     def _uncharge(self, uid: str) -> None:
-        if self._in_flight.pop(uid) is not None:
+        if self._in_flight.charges.pop(uid, None) is not None:
             self._rows.discharge(uid)
 
     # Ledgers

@@ -5,7 +5,6 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any, Final, Protocol, runtime_checkable
 
 from headroom.cluster.pod import is_terminal
@@ -17,7 +16,7 @@ class Charge:
     """A pod's charge."""
 
     pod: PodRequest  # the pod
-    names: tuple[str, ...]  # the nodes that carry its estimate
+    names: Sequence[str]  # the nodes that carry its estimate
     since: float  # when it was admitted. [unix s]
     counted_from: float  # the same by the clock that charges expire by. [s]
 
@@ -33,36 +32,33 @@ class InFlight:
     def __init__(self, seconds: float, steady: Callable[[], float] | None = None) -> None:
         self._seconds = seconds
         self._steady = steady
-        self._charges: dict[str, Charge] = {}
-
-    @property
-    def charges(self) -> Mapping[str, Charge]:
-        return self._charges
+        self.charges: Final[dict[str, Charge]] = {}  # by uid
 
     def put(self, pod: PodRequest, names: Sequence[str], now: float) -> Charge:
         """Charge a pod that is not charged yet."""
-        charge = Charge(pod, tuple(names), now, now if self._steady is None else self._steady())
-        self._charges[pod.uid] = charge
+        charge = Charge(pod, names, now, now if self._steady is None else self._steady())
+        self.charges[pod.uid] = charge
         return charge
-
-    def pop(self, uid: str) -> Charge | None:
-        return self._charges.pop(uid, None)
 
     def refused(self, pod: PodRequest) -> bool:
         """Return whether the pod states, later than its admission, that it could not be scheduled."""
         # The API keeps whole seconds.
-        charge = self._charges.get(pod.uid)
+        charge = self.charges.get(pod.uid)
         return charge is not None and pod.refused_at is not None and pod.refused_at >= int(charge.since)
 
     def expired(self, now: float) -> list[str]:
         """Return the uids of expired charges."""
         present = now if self._steady is None else self._steady()
-        # A charge in the future was made before the clock was set back: its age is unknown.
-        over = takewhile(lambda item: abs(present - item[1].counted_from) >= self._seconds, self._charges.items())
-        return [uid for uid, _ in over]
+        over = []
+        for uid, charge in self.charges.items():
+            # A charge in the future was made before the clock was set back: its age is unknown.
+            if abs(present - charge.counted_from) < self._seconds:
+                break
+            over.append(uid)
+        return over
 
     def on(self, name: str) -> list[Charge]:
-        return [charge for charge in self._charges.values() if name in charge.names]
+        return [charge for charge in self.charges.values() if name in charge.names]
 
 
 REMEMBERED: Final = 10_000  # how many are remembered, the last ones. [pods]
@@ -177,8 +173,8 @@ class Reservations:
         """Record that the extender admitted a pod."""
         if not self._reserving:
             return
-        self._reserved.pop(pod.uid)
-        self._unconfirmed.pop(pod.uid)
+        self._reserved.charges.pop(pod.uid, None)
+        self._unconfirmed.charges.pop(pod.uid, None)
         self._reserved.put(pod, names, now)
         self._words[pod.uid] = pod.refusal
         _call_each(self._reserving, "reserve", pod.uid, pod, names, now)
@@ -205,7 +201,8 @@ class Reservations:
         former = self._words.pop(uid, None)
         if self._unconfirmed.charges:
             self._asked.setdefault(uid, former)
-        unconfirmed, reserved = self._unconfirmed.pop(uid), self._reserved.pop(uid)
+        unconfirmed = self._unconfirmed.charges.pop(uid, None)
+        reserved = self._reserved.charges.pop(uid, None)
         if unconfirmed is None and reserved is None:
             return
         _call_each(self._reserving if reserved is not None else self._unconfirmed_ledgers, "unreserve", uid, uid)

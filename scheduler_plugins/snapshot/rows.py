@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import compress
+from operator import is_not
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -119,15 +121,14 @@ class Rows:
         former = records.pop(name, (_ABSENT,) * len(columns))  # a record that fails may be written in part
         if len(record) != len(columns):
             raise ValueError(f"the record has {len(record)} values for {len(columns)} fields")
-        for column, value, old in zip(columns, record, former, strict=True):
-            if value is not old:
-                column[row] = value
+        for column, value in compress(zip(columns, record, strict=True), map(is_not, record, former)):
+            column[row] = value
         records[name] = record
         self._frozen.pop(table, None)
 
     def write_sums(self, name: str, sums: Vector) -> None:
         """Write a node's sums over its bound pods; thousands of them, of the largest amounts, are beyond 64 bits."""
-        large = any(abs(amount) > _LARGEST_SUM for amount in sums)
+        large = sums and (max(sums) > _LARGEST_SUM or min(sums) < -_LARGEST_SUM)
         amounts = [max(-_LARGEST_SUM, min(amount, _LARGEST_SUM)) for amount in sums] if large else sums
         self._common[self._index[name], self._columns_in_common.sums] = amounts
         self._frozen_common = None

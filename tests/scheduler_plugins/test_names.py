@@ -75,7 +75,7 @@ def test_wrong_names_change_nothing() -> None:
     for verb in (extender.filter, extender.prioritize):
         with pytest.raises(BadRequest, match="NodeNames: Expected `array"):
             verb(parse(json.dumps({"Pod": pod(), "NodeNames": 7}).encode()))
-        assert world.cache.in_flight["uid-p"].names == ("a",)
+        assert list(world.cache.in_flight["uid-p"].names) == ["a"]
 
 
 def test_charge_keeps_no_request() -> None:

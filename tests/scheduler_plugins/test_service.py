@@ -56,7 +56,7 @@ def test_preferred_nodes_are_named() -> None:
     preferred = [{"weight": 1, "preference": term}]
     item = pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}, requests=CPU)
     assert list(_extender(world).filter(_ask(item, "a", "b", "c", "d")).names) == ["a", "b", "d"]
-    assert world.cache.in_flight["uid-p"].names == ("d",)
+    assert list(world.cache.in_flight["uid-p"].names) == ["d"]
 
 
 def test_no_fitting_node_has_reasons() -> None:
@@ -73,7 +73,7 @@ def test_shortlist_is_charged() -> None:
     big = {"cpu": "20"}
     assert list(extender.filter(_ask(pod("p", big), "a", "b", "c", "d")).names) == ["a", "b"]
     assert list(extender.filter(_ask(pod("q", big), "a", "b", "c", "d")).names) == ["c"]  # 18 %; a has 20, and b 24
-    assert world.cache.in_flight["uid-q"].names == ("c",)
+    assert list(world.cache.in_flight["uid-q"].names) == ["c"]
 
 
 def test_retry_sees_no_own_charge() -> None:

@@ -61,7 +61,7 @@ def _ask(item: Json, *names: str) -> Arguments:
 
 def _charged(world: World, name: str = "p") -> tuple[str, ...]:
     charge = world.cache.in_flight.get(f"uid-{name}")
-    return () if charge is None else charge.names
+    return () if charge is None else tuple(charge.names)
 
 
 # Configured verbs

@@ -86,7 +86,7 @@ class Extender:
             return FilterResult(unresolvable=dict.fromkeys(arguments.names, reason), families=frozenset({_UNREADABLE}))
         names, unknown = self._cache.find(arguments.names)
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
-        nodes, _ = self._cache.view(names, self._clock())
+        nodes = self._cache.view(names, self._clock())
         self._relieve(pod, nodes)
         verdict = self._cycle.filter(pod, nodes.cautious() if self._cache.in_flight else nodes)
         passing = nodes if verdict.refuses_none else nodes.take(np.flatnonzero(verdict.passes))
@@ -123,7 +123,7 @@ class Extender:
         names, unknown = self._cache.find(arguments.names)
         charge = self._cache.in_flight.get(pod.uid)
         self._cache.release(pod.uid)
-        nodes, _ = self._cache.view(names, self._clock())
+        nodes = self._cache.view(names, self._clock())
         try:
             exact = self._cycle.score(pod, nodes)
         except PluginError:

@@ -110,15 +110,15 @@ class ClusterCache:
 
     def select(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
         """The present state of some nodes, in this order, and the names that are not known."""
-        nodes, unknown = self.view(names, now)
-        return nodes.settled(), unknown
+        known, unknown = self.find(names)
+        return self.view(known, now).settled(), unknown
 
     def find(self, names: Sequence[str]) -> tuple[NamesOfRows, list[str]]:
         """The known ones of some names, and the others. Valid until a node comes or goes."""
         return self._rows.find(names)
 
-    def view(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
-        """The same for one decision: it is valid until the next change of this cache."""
+    def view(self, names: NamesOfRows, now: float) -> Nodes:
+        """The present state of nodes that were found, for one decision: valid until the next change of this cache."""
         self._catch_up(now)
         return self._rows.view(names, now)
 

@@ -177,22 +177,21 @@ class Rows:
             rows, unknown = rows_of(names, self._index)
         return NamesOfRows(self._names, rows), unknown
 
-    def view(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
-        """Some nodes as they are, and the names that are not known. Valid until the next change.
+    def view(self, names: NamesOfRows, now: float) -> Nodes:
+        """Nodes that were found, as they are. Valid until the next change.
 
         As `freeze` and then `Snapshot.select`, but only the rows in question are copied: after every pod that is bound
         something has changed, and of 5,000 nodes kube-scheduler requests about 500.
         """
-        present, unknown = self.find(names)
-        rows = present.rows
+        rows = names.rows
         return Nodes(
-            names=present,
+            names=names,
             tables={table: Table(columns, rows) for table, columns in self._columns.items()},
             common=Common(self._columns_in_common, self._common, self._variance).take(rows),
             accounts=self._accounts.slices,
             plugin_states=self._plugin_states,
             now=now,
-        ), unknown
+        )
 
     def freeze(self, now: float) -> Snapshot:
         """The present state as a snapshot that no later change touches."""

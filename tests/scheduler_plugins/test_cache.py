@@ -258,7 +258,7 @@ def test_pod_in_flight_counts_in_equal_parts() -> None:
         world.cache.charge(world.request(pod(f"p{number}")), ["a", "b"] if number % 2 else ["b", "c"], NOW)
 
     def near(*nodes: str) -> int:
-        return world.cache.view(nodes, NOW)[0].pods_in_flight
+        return world.cache.view(world.cache.find(nodes)[0], NOW).pods_in_flight
 
     assert (near("a", "b", "c"), near("a"), near("b"), near("c")) == (200, 50, 100, 50)
     for number in range(20, 200):
@@ -298,7 +298,7 @@ def _change(world: World, lot: random.Random) -> None:
     else:
         chosen: Sequence[str] = lot.sample("abcde", 2)
         if lot.random() < 0.5:
-            chosen = world.cache.view(chosen, NOW)[0].names
+            chosen = world.cache.view(world.cache.find(chosen)[0], NOW).names
         world.cache.charge(world.request(item), chosen, NOW)
 
 

@@ -14,7 +14,7 @@ from scheduler_plugins.framework.cycle import Cycle, PluginError, rounded, singl
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.framework.shortlist import Shortlist, best
 from scheduler_plugins.framework.verdict import Verdict
-from scheduler_plugins.snapshot.arrays import IntArray, Nodes
+from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import shortened
 from scheduler_plugins.snapshot.names import NamesOfRows
@@ -86,7 +86,10 @@ class Extender:
             return FilterResult(unresolvable=dict.fromkeys(arguments.names, reason), families=frozenset({_UNREADABLE}))
         names, unknown = self._cache.find(arguments.names)
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
-        nodes = self._cache.view(names, self._clock())
+        now = self._clock()
+        if not unknown and (ordinary := self._ordinary(pod, names, now)) is not None:
+            return FilterResult(list(ordinary))
+        nodes = self._cache.view(names, now)
         self._relieve(pod, nodes)
         verdict = self._cycle.filter(pod, nodes.cautious() if self._cache.in_flight else nodes)
         passing = nodes if verdict.refuses_none else nodes.take(np.flatnonzero(verdict.passes))
@@ -105,7 +108,8 @@ class Extender:
             # The node is known once scores are requested, which kube-scheduler does not for a single node.
             self._cache.charge(pod, left if len(left) == 1 else [], nodes.now)
             return FilterResult(left)
-        best, likely = self._best(pod, passing)
+        in_flight = passing.pods_in_flight if self._cache.in_flight else 0
+        best, likely = self._best(pod, passing.names, passing.ids, self._cycle.score(pod, passing), in_flight)
         # A node that is not known yet has no load that we know of: it comes last.
         last = unknown[: max(self._answering.shortlist.size - len(best), 0)]
         named = [*best, *last]
@@ -197,19 +201,35 @@ class Extender:
             what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             raise UnreadablePod(f"{_UNREADABLE}: {what}") from error
 
-    def _best(self, pod: PodRequest, nodes: Nodes) -> tuple[NamesOfRows, NamesOfRows]:
+    def _ordinary(self, pod: PodRequest, names: NamesOfRows, now: float) -> NamesOfRows | None:
+        """Name the best nodes by the formulas of the plugins, and charge the pod; None: something is not ordinary."""
+        if self._answering.mode is not Mode.SHORTLIST:
+            return None
+        numbers = self._cycle.prepare(pod, self._cache.view_without_nodes(now))
+        if numbers is None or any(kept.relieved(pod.uid, now) is not None for kept in self._relieving):
+            return None
+        evaluated = self._cache.evaluate(names, self._cycle.ordinary, numbers, now)
+        if evaluated is None:
+            return None
+        rows, ids, scores, in_flight = evaluated
+        best, likely = self._best(pod, NamesOfRows(names.names, rows), ids, scores, in_flight)
+        self._cache.charge(pod, likely, now)
+        return best
+
+    def _best(
+        self, pod: PodRequest, names: Sequence[str], ids: IntArray, scores: FloatArray, in_flight: int
+    ) -> tuple[NamesOfRows, NamesOfRows]:
         """The nodes to name, the best of each group first, and those of them where the pod is likely to land.
 
         It is charged to these in equal shares.
         """
-        groups, scores = self._cache.groups.of(pod.preferences, nodes.ids), self._cycle.score(pod, nodes)
+        groups = self._cache.groups.of(pod.preferences, ids)
         if pod.preferences.per_node:
-            rows = best(scores, len(nodes), self._generator)
+            rows = best(scores, len(scores), self._generator)
         else:
-            in_flight = nodes.pods_in_flight if self._cache.in_flight else 0
             rows = self._answering.shortlist.choose(scores, groups, self._generator, in_flight)
-        likely, named = groups.likely(rows), NamesOfRows(nodes.names, rows)
-        return named, named if likely is rows else NamesOfRows(nodes.names, likely)
+        likely, named = groups.likely(rows), NamesOfRows(names, rows)
+        return named, named if likely is rows else NamesOfRows(names, likely)
 
 
 def _refused(names: Sequence[str], verdict: Verdict) -> FilterResult:

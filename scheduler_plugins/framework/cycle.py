@@ -13,6 +13,7 @@ from scheduler_plugins import steps
 from scheduler_plugins.framework.plugin import (
     ExplainingPlugin,
     FilterPlugin,
+    OrdinaryPlugin,
     PostFilterPlugin,
     PreFilterPlugin,
     RecognisingPlugin,
@@ -21,7 +22,9 @@ from scheduler_plugins.framework.plugin import (
 )
 from scheduler_plugins.framework.verdict import Refusal, Verdict
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
+from scheduler_plugins.snapshot.ordinary import OrdinaryPart
 from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.units import Vector
 from scheduler_plugins.steps.in_python import MAX_SCORE
 
 Observer = Callable[[str, str, float | None], None]
@@ -76,7 +79,20 @@ class Cycle:
             if isinstance(part.plugin, ScorePlugin) and part.weight > 0 and part.at("score")
         ]
         self._weights = [weight for _, _, weight in self._scores]
+        self.ordinary = _ordinary(enabled)
+        """The plugins with their formulas, if all have one; empty otherwise."""
         self._observe, self._sampled, self._timed = observe, sampled, True
+
+    def prepare(self, pod: PodRequest, nodes: Nodes) -> Sequence[Vector] | None:
+        """The numbers of the pod for each plugin of `ordinary`; None: `filter` and `score` decide about it."""
+        self._timed = random.random() < self._sampled  # noqa: S311 - no secret
+        result = []
+        for name, plugin, _, _ in self.ordinary:
+            numbers: Vector | None = self._call(name, plugin, "prepare", pod, nodes)
+            if numbers is None:
+                return None
+            result.append(numbers)
+        return result or None
 
     def filter(self, pod: PodRequest, nodes: Nodes, *, preempting: bool = False) -> Verdict:
         """Return the verdict over the nodes: a node's first refusal counts, and the refusal of a pod comes first.
@@ -161,6 +177,24 @@ class Cycle:
         if started is not None:
             self._observe(name, method.removesuffix("s"), time.perf_counter() - started)
         return result
+
+
+def _ordinary(enabled: Sequence[Enabled]) -> tuple[OrdinaryPart, ...]:
+    """The plugins with their formulas; empty where one has no formula, or is called at some of its points only."""
+    result = []
+    for part in enabled:
+        plugin = part.plugin
+        kinds = {"pre_filter": PreFilterPlugin, "filter": FilterPlugin, "score": ScorePlugin}
+        points = [point for point, kind in kinds.items() if isinstance(plugin, kind)]
+        if not points:
+            continue
+        if not isinstance(plugin, OrdinaryPlugin) or not all(map(part.at, points)):
+            return ()
+        formula = plugin.formula()
+        if formula is None:
+            return ()
+        result.append(OrdinaryPart(part.name, plugin, part.weight if "score" in points else 0.0, formula))
+    return tuple(result)
 
 
 def _checked(name: str, scores: IntArray | FloatArray, nodes: Nodes) -> FloatArray:

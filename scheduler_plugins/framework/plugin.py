@@ -3,7 +3,8 @@
 At the extension points, in this order: `PreFilterPlugin`, `FilterPlugin`, `ScorePlugin`, `ReservePlugin`;
 `PostFilterPlugin` when no node is left. Beside them: `NodeTable` and `PodAccount` have numbers kept ready per node,
 `StatefulPlugin` keeps state of the cluster, `PodFacts` reads more of a pod than numbers, `LoadAccounting` counts load,
-`Configurable` checks arguments, `ExplainingPlugin` reports its numbers, `RecognisingPlugin` finds its own
+`Configurable` checks arguments, `ExplainingPlugin` reports its numbers, `OrdinaryPlugin` has formulas,
+`RecognisingPlugin` finds its own
 reasons.
 """
 
@@ -18,6 +19,7 @@ from scheduler_plugins.snapshot.accounts import PodAccount, PodFacts
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes, NodeTable
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.in_flight import Reserving as ReservePlugin
+from scheduler_plugins.snapshot.ordinary import OrdinaryPlugin
 from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
 from scheduler_plugins.snapshot.pod import PodRequest
 
@@ -27,6 +29,7 @@ __all__ = [
     "FilterPlugin",
     "LoadAccounting",
     "NodeTable",
+    "OrdinaryPlugin",
     "PluginState",
     "PodAccount",
     "PodFacts",

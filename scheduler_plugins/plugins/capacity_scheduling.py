@@ -25,6 +25,8 @@ from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.in_flight import UNCONFIRMED_SECONDS
 from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.units import Vector
+from scheduler_plugins.steps.formula import Formula
 
 NAME: Final = "CapacityScheduling"  # how profiles and tables call it
 ROOM_HELD: Final = "node(s) resources reserved for a preempting pod"
@@ -106,6 +108,15 @@ class CapacityScheduling:
         full = crowded(requested, cluster, {nodes.names[row]: before[nodes.names[row]] for row in rows})
         refused[[row for row in rows if nodes.names[row] in full]] = 0
         return Verdict(refused, _ROOM_HELD)
+
+    def formula(self) -> Formula:
+        return Formula()
+
+    def prepare(self, pod: PodRequest, nodes: Nodes) -> Vector | None:
+        """Nothing for a pod that its quota admits, while no resources are reserved for pods before it."""
+        cluster, requested = quota_cluster(nodes), as_requested(pod, nodes)
+        held = cluster.claiming and holders_before(requested, cluster, nodes.now)
+        return None if held or _refused(cluster, requested, nodes.now) is not None else ()
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The victims that the rules of quotas allow kube-scheduler's own preemption, by node."""

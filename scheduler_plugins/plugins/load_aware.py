@@ -3,6 +3,7 @@
 A counterpart of Koordinator's plugin of that name: same arguments, annotations and numbers. `usePrediction` is ours.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -21,6 +22,7 @@ from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST
 from scheduler_plugins.snapshot.units import INT64_MAX, Vector, round_half_away
+from scheduler_plugins.steps.formula import Formula
 
 NAME: Final = "LoadAwareScheduling"  # how profiles and tables call it
 EXPIRED: Final = "node(s) nodeMetric expired"  # reason for refusing a node whose report is too old
@@ -192,6 +194,26 @@ class LoadAware(LoadAwareArguments):
         exceeded = groups * len(self.resources) + over.argmax(axis=1)
         refused: IntArray = np.where(over.any(axis=1), exceeded, PASSES)
         return np.where(checked, np.where(expired, by_age, refused), PASSES)
+
+    def formula(self) -> Formula | None:
+        """The filter by the slack, and the score by the load: where no report is old, and no prediction counts."""
+        seconds = self.node_metric_expiration_seconds
+        if self.use_prediction:
+            return None
+        return Formula(
+            slack="slack",
+            group="group",
+            time="" if seconds is None else "updated",
+            seconds=seconds if seconds and seconds > 0 else math.inf,
+            spare="spare" if self.scoring_enabled else "",
+            divisor="divisor",
+            weights=tuple(self._weights.tolist()),
+            dominant=self.dominant_resource_weight,
+        )
+
+    def prepare(self, pod: PodRequest, _nodes: Nodes) -> Vector | None:
+        """The estimated usage of the pod."""
+        return None if pod.of_daemon_set or (pod.prod and self.score_according_prod_usage) else pod.estimate
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         return explanation(self, pod, nodes, self._account(pod, nodes), self.score(pod, nodes))

@@ -21,6 +21,7 @@ from scheduler_plugins.snapshot.estimate import is_best_effort, pod_totals
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST, NodeReport, Statistic, Utilisation
 from scheduler_plugins.snapshot.units import Vector, round_half_away, round_half_up
+from scheduler_plugins.steps.formula import Formula
 
 NAME: Final = "LowRiskOverCommitment"  # how profiles and tables call it
 RESOURCES: Final = ("cpu", "memory")  # its resources; the rows of its arrays
@@ -196,8 +197,7 @@ class LowRiskOverCommitment:
         everything. A Mid pod with native limits alone is scored by the risk of its node.
         """
         amounts = pod.amounts[NAME]
-        is_scored = self.best_effort_may_fill_node if amounts[_BEST_EFFORT] else pod.requests_mid
-        if not any(amounts[:_BEST_EFFORT]) and not is_scored:
+        if not self._is_scored(pod):
             return np.zeros(len(nodes), np.int64)
         table = nodes.tables[NAME]
         over = steps.any_exceeds(nodes.expected(NAME)[:, _LIMIT], table["limit_slack"], as_array(amounts)[_LIMIT])
@@ -208,6 +208,11 @@ class LowRiskOverCommitment:
         risk = self.risk(self.totals(nodes, amounts), self.load_risk(nodes))
         score = round_half_away(_PERCENT * (1 - np.maximum(*risk)))
         return np.where(table["measured"], score, 0) if self.parity else score
+
+    def _is_scored(self, pod: PodRequest) -> bool:
+        amounts = pod.amounts[NAME]
+        may_fill = self.best_effort_may_fill_node if amounts[_BEST_EFFORT] else pod.requests_mid
+        return may_fill or any(amounts[:_BEST_EFFORT])
 
     def totals(self, nodes: Nodes, more: Vector = (0, 0, 0, 0, 0)) -> Totals:
         """Return the sums of the nodes, and `more`: the numbers of a pod. Pods in flight count as bound ones."""
@@ -247,6 +252,21 @@ class LowRiskOverCommitment:
             return table["measured"]
         fresh: BoolArray = now - table["measured_at"] < self.metric_expiration_seconds
         return fresh
+
+    def formula(self) -> Formula:
+        """The score of the record: where metrics are recent, and limits do not exceed the capacity."""
+        expires = self.metric_expiration_seconds and not self.parity
+        return Formula(
+            first=_LIMIT.start,
+            slack="limit_slack",
+            time="measured_at" if expires else "",
+            seconds=self.metric_expiration_seconds,
+            score="score",
+        )
+
+    def prepare(self, pod: PodRequest, _nodes: Nodes) -> Vector | None:
+        """The limits of the pod."""
+        return pod.amounts[NAME][_LIMIT] if self._is_scored(pod) else None
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         """Return per node the sums, the metrics, and the risks behind the score."""

@@ -17,6 +17,8 @@ from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import NodeReport
+from scheduler_plugins.snapshot.units import Vector
+from scheduler_plugins.steps.formula import Formula
 
 NAME: Final = "MidResources"  # how profiles and tables call it
 DEFICIT: Final = "node(s) Mid resources in deficit"
@@ -87,6 +89,13 @@ class MidResources:
         # As for the manager, one that is exactly that old still counts, and a time in the future is fresh.
         limit = self.prediction_expiration_seconds or np.inf
         return np.greater(age, limit)
+
+    def formula(self) -> Formula:
+        return Formula()
+
+    def prepare(self, pod: PodRequest, _nodes: Nodes) -> Vector | None:
+        """Nothing for pods that are not Mid: each passes."""
+        return None if holds_mid(pod) else ()
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         """Return the deficit of each node, and the age of its prediction."""

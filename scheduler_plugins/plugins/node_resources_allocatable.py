@@ -11,11 +11,13 @@ from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.quota.amounts import is_scalar
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes, NodeState
 from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.units import Vector
+from scheduler_plugins.steps.formula import Formula
+from scheduler_plugins.steps.in_python import LARGEST_SPAN
 
 NAME: Final = "NodeResourcesAllocatable"  # how profiles and tables call it
 
 _BEST: Final = 100
-_LARGEST_SPAN: Final = (2**63 - 1) // _BEST
 _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
@@ -86,6 +88,13 @@ class NodeResourcesAllocatable:
         raw: IntArray = nodes.tables[NAME]["raw"]
         return normalised(raw)
 
+    def formula(self) -> Formula:
+        """The whole score."""
+        return Formula(position="raw")
+
+    def prepare(self, _pod: PodRequest, _nodes: Nodes) -> Vector:
+        return ()
+
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         """Return the weighted mean of each node, and its position."""
         scores = self.score(pod, nodes).tolist()
@@ -113,7 +122,7 @@ def normalised(raw: IntArray) -> IntArray:
     span = most - least
     if not span:
         return np.zeros(len(raw), np.int64)
-    if span <= _LARGEST_SPAN:
+    if span <= LARGEST_SPAN:
         return (raw - least) * _BEST // span
     return np.array([(value - least) * _BEST // span for value in raw.tolist()], np.int64)
 

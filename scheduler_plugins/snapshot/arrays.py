@@ -240,7 +240,7 @@ class Nodes:
     @property
     def pods_in_flight(self) -> int:
         """Return how many pods in flight are expected to land on these nodes together, rounded up. [pods]"""
-        return math.ceil(int(np.add.reduce(self.common.rows[:, self.common.columns.pods])) / ONE_POD)
+        return pods_of(int(np.add.reduce(self.common.rows[:, self.common.columns.pods])))
 
     def cautious(self) -> "Nodes":
         """The same nodes as if as many pods in flight had landed on each as may well be.
@@ -289,6 +289,11 @@ class Snapshot(Nodes):
         """The nodes of these names, in this order, and the names that are not known."""
         rows, unknown = rows_of(names, self.index)
         return self.take(rows), unknown
+
+
+def pods_of(parts: int) -> int:
+    """Return a sum of parts of pods, of which each has `ONE_POD`, rounded up. [pods]"""
+    return math.ceil(parts / ONE_POD)
 
 
 def rows_of(names: Sequence[str], index: Mapping[str, int]) -> tuple[NDArray[np.intp], list[str]]:

@@ -27,6 +27,7 @@ from scheduler_plugins.snapshot.in_flight import (
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.names import NamesOfRows
 from scheduler_plugins.snapshot.node_facts import NodeFacts
+from scheduler_plugins.snapshot.ordinary import Evaluated, OrdinaryPart
 from scheduler_plugins.snapshot.plugin_state import PluginState, StatefulPlugin
 from scheduler_plugins.snapshot.pod import PodRequest, PodTemplate
 from scheduler_plugins.snapshot.pod_template import TEMPLATE_BYTES, template_key
@@ -69,6 +70,7 @@ class ClusterCache:
         self._reservations = Reservations([part for part in parts if isinstance(part, Reserving)], steady)
         dtypes = {name: table.dtype() for name, table in self._tables.items()}
         self._rows = Rows(len(rules.resources), dtypes, self._accounts, self.plugin_states)
+        self._without_nodes = self._rows.view(self._rows.find(())[0], 0.0)
         self._templates: BoundedCache[bytes, PodTemplate] = BoundedCache(self._read_template, TEMPLATE_BYTES)
         self._no_sums: Vector = (0,) * self._accounts.width
         self._sums: dict[str, Vector] = {}
@@ -121,6 +123,18 @@ class ClusterCache:
         """The present state of nodes that were found, for one decision: valid until the next change of this cache."""
         self._catch_up(now)
         return self._rows.view(names, now)
+
+    def view_without_nodes(self, now: float) -> Nodes:
+        """The present state of the cluster, as `view` of no nodes."""
+        self._catch_up(now)
+        self._without_nodes.now = now
+        return self._without_nodes
+
+    def evaluate(
+        self, names: NamesOfRows, parts: Sequence[OrdinaryPart], numbers: Sequence[Vector], now: float
+    ) -> Evaluated | None:
+        """As `Rows.evaluate`, of the state that was viewed last."""
+        return self._rows.evaluate(names, parts, numbers, now)
 
     def freeze(self, now: float) -> Snapshot:
         self._catch_up(now)

@@ -21,12 +21,15 @@ from scheduler_plugins.snapshot.arrays import (
     Nodes,
     Snapshot,
     Table,
+    pods_of,
     rows_of,
 )
 from scheduler_plugins.snapshot.names import NamesOfRows, RequestedNames
+from scheduler_plugins.snapshot.ordinary import Evaluated, OrdinaryPart
 from scheduler_plugins.snapshot.plugin_state import PluginState
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
+from scheduler_plugins.steps.formula import Part
 
 _ABSENT: Final = object()  # in place of a value that was not written yet
 _LARGEST_SUM: Final = 2**61  # two of them, and what pods in flight add, stay in 64 bits
@@ -62,6 +65,8 @@ class Rows:
         self._frozen_names: tuple[str, ...] | None = None
         self._frozen_index: Mapping[str, int] = {}
         self._by_name: steps.NodeIndex | None = None  # made at the first request after a node has come or gone
+        self._evaluator: steps.Evaluator | None = None  # the same
+        self._evaluated: Sequence[OrdinaryPart] = ()  # the plugins of its formulas
 
     def __contains__(self, name: object) -> bool:
         return name in self._index
@@ -110,7 +115,7 @@ class Rows:
         self._frozen_names = None
         self._frozen.clear()
         self._frozen_common = None
-        self._by_name = None
+        self._by_name = self._evaluator = None
         self._members += 1
 
     def write(self, table: str, name: str, record: Sequence[Any]) -> None:
@@ -192,6 +197,34 @@ class Rows:
             plugin_states=self._plugin_states,
             now=now,
         )
+
+    def evaluate(
+        self, names: NamesOfRows, parts: Sequence[OrdinaryPart], numbers: Sequence[Vector], now: float
+    ) -> Evaluated | None:
+        """Nodes that were found, by the formulas of plugins; None: one is not ordinary, or none passes.
+
+        Args:
+            names: the nodes.
+            parts: the plugins.
+            numbers: those of the pod, for each plugin.
+            now: the present time. [unix s]
+        """
+        if self._evaluator is None or self._evaluated is not parts:
+            self._evaluator, self._evaluated = self._new_evaluator(parts), parts
+        result = self._evaluator.evaluate(names.rows, numbers, now)
+        if result is None:
+            return None
+        rows, scores, pods = result
+        return Evaluated(rows, self._common[rows, 0], scores, pods_of(pods))
+
+    def _new_evaluator(self, parts: Sequence[OrdinaryPart]) -> steps.Evaluator:
+        common, of_columns = self._columns_in_common, []
+        for name, _, weight, formula in parts:
+            first = common.mean.start
+            if formula.first is not None:
+                first += 2 * common.resources + self._accounts.slices[name].start + formula.first
+            of_columns.append(Part(formula, self._columns.get(name, {}), first, weight))
+        return steps.Evaluator(self._common, of_columns, common.amounts, common.pods)
 
     def freeze(self, now: float) -> Snapshot:
         """The present state as a snapshot that no later change touches."""

@@ -1,6 +1,7 @@
 """Steps of a request that belong to no plugin: compiled where the package was built with a C compiler, else in Python.
 
-Both forms return the same. `HEADROOM_PURE_PYTHON=1` chooses the Python form.
+Both forms return the same, but that only the compiled one evaluates formulas. `HEADROOM_PURE_PYTHON=1` chooses the
+form in Python.
 """
 
 import importlib
@@ -16,6 +17,7 @@ if os.environ.get("HEADROOM_PURE_PYTHON") != "1":
 
 COMPILED: Final = not _form.__name__.endswith("in_python")  # whether the compiled form is in use
 
+Evaluator = _form.Evaluator
 NodeIndex = _form.NodeIndex
 any_exceeds = _form.any_exceeds
 best_of_groups = _form.best_of_groups

@@ -1,3 +1,4 @@
+from scheduler_plugins.steps.in_python import Evaluator as Evaluator
 from scheduler_plugins.steps.in_python import NodeIndex as NodeIndex
 from scheduler_plugins.steps.in_python import any_exceeds as any_exceeds
 from scheduler_plugins.steps.in_python import best_of_groups as best_of_groups

@@ -5,7 +5,7 @@ import numpy as np
 
 from scheduler_plugins.steps import in_python
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
@@ -21,6 +21,8 @@ cdef extern from *:
 
 cdef double MAX_SCORE = in_python.MAX_SCORE
 cdef double AVOIDED = in_python.AVOIDED
+cdef int64_t LARGEST_SPAN = in_python.LARGEST_SPAN
+cdef int8_t NONE = -1  # in place of a group, as in plugins/load_aware.py
 INTEGERS = np.dtype(np.int64)
 
 cdef void* allocate(size_t size) except NULL:
@@ -341,3 +343,147 @@ def change_rows(
             amounts[rows[at], column] += sign * more[at, column]
         for column in range(more_variance.shape[1]):
             variance[rows[at], column] += sign * more_variance[at, column]
+
+
+# Filters and scores of ordinary nodes
+
+cdef column(columns, name):
+    return columns[name] if name else None
+
+cdef class Columns:
+    """The columns and numbers of a formula; formula.py describes them."""
+
+    cdef const int64_t[:, :] slack, spare, divisor
+    cdef const int8_t[:] group
+    cdef const double[:] time
+    cdef const int64_t[:] score, position
+    cdef int64_t[::1] weights, more  # more: the amounts of the present pod
+    cdef double seconds, weight
+    cdef int64_t dominant, total
+    cdef Py_ssize_t first, amounts
+
+    def __cinit__(self, part, Py_ssize_t amounts):
+        formula, columns = part.formula, part.columns
+        self.slack, self.group = column(columns, formula.slack), column(columns, formula.group)
+        self.time, self.seconds = column(columns, formula.time), formula.seconds
+        self.spare, self.divisor = column(columns, formula.spare), column(columns, formula.divisor)
+        self.weights, self.dominant = np.array(formula.weights, np.int64), formula.dominant
+        self.total = sum(formula.weights) + formula.dominant
+        self.score, self.position = column(columns, formula.score), column(columns, formula.position)
+        self.first, self.amounts, self.weight = part.first, amounts, part.weight
+        self.more = np.zeros(len(columns.get(formula.slack or formula.spare, ())), np.int64)
+
+    cdef bint prepare(self, amounts) except -1:
+        cdef Py_ssize_t at
+        if len(amounts) != self.more.shape[0]:
+            raise ValueError(f"the pod has {len(amounts)} amounts, the formula {self.more.shape[0]}")
+        for at in range(self.more.shape[0]):
+            self.more[at] = amounts[at]
+        return True
+
+    cdef bint is_old(self, Py_ssize_t row, double now) except -1:
+        return self.time is not None and not now - self.time[row] < self.seconds
+
+    cdef Py_ssize_t filter(self, const int64_t[:, ::1] common, Py_ssize_t[::1] rows, Py_ssize_t count, double now) except -2:
+        """Move the rows that pass to the front. Return how many do, or -1 where a node is not ordinary."""
+        cdef Py_ssize_t at, row, column, passing = 0
+        cdef bint may, must
+        cdef int64_t left
+        for at in range(count):
+            row = rows[at]
+            if self.is_old(row, now):
+                return -1
+            may = must = False
+            for column in range(self.slack.shape[0]):
+                left = self.slack[column, row] - self.more[column]
+                may |= common[row, self.first + self.amounts + column] > left
+                must |= common[row, self.first + column] - 1 > left
+            if may and self.group[row] != NONE:
+                if not must or self.group[row] < NONE:
+                    return -1
+                continue
+            rows[passing] = row
+            passing += 1
+        return passing
+
+    cdef bint are_ordinary(self, const int64_t[:, ::1] common, const Py_ssize_t[::1] rows, double now) except -1:
+        """Return whether the score of each node is by the formula."""
+        cdef Py_ssize_t at, column
+        for at in range(rows.shape[0]):
+            if self.is_old(rows[at], now):
+                return False
+            for column in range(self.slack.shape[0] if self.slack is not None else 0):
+                if common[rows[at], self.first + column] > self.slack[column, rows[at]] - self.more[column]:
+                    return False
+        return True
+
+    cdef bint add(self, const int64_t[:, ::1] common, const Py_ssize_t[::1] rows, double[::1] sums) except -1:
+        """Add the weighted scores. Return whether all are by the formula."""
+        cdef Py_ssize_t at, row
+        cdef int64_t score = 0, least = 0, most = 0, span = 0
+        if self.position is not None:
+            least = most = self.position[rows[0]]
+            for at in range(rows.shape[0]):
+                least, most = min(least, self.position[rows[at]]), max(most, self.position[rows[at]])
+            span = most - least
+            if not 0 <= span <= LARGEST_SPAN:  # a difference beyond 64 bits is negative
+                return False
+        for at in range(rows.shape[0]):
+            row = rows[at]
+            if self.spare is not None:
+                score = self.free(common, row)
+            elif self.score is not None:
+                score = self.score[row]
+            elif span:
+                score = (self.position[row] - least) * 100 // span
+            if not 0 <= score <= <int64_t>MAX_SCORE:
+                return False
+            sums[at] += self.weight * score
+        return True
+
+    cdef int64_t free(self, const int64_t[:, ::1] common, Py_ssize_t row) except? -1:
+        cdef int64_t weighted = 0, least = 100, share
+        cdef Py_ssize_t column
+        for column in range(self.spare.shape[0]):
+            share = max(self.spare[column, row] - common[row, self.first + column] - self.more[column], 0)
+            share = share * 100 // self.divisor[column, row]
+            weighted += share * self.weights[column]
+            least = min(least, share)
+        return (weighted + least * self.dominant) // self.total
+
+cdef class Evaluator:
+
+    cdef const int64_t[:, ::1] common
+    cdef Py_ssize_t pods
+    cdef tuple formulas
+    cdef double total
+
+    def __cinit__(self, common, parts, Py_ssize_t amounts, Py_ssize_t pods):
+        self.common, self.pods = common, pods
+        self.formulas = tuple(Columns(part, amounts) for part in parts)
+        self.total = sum(part.weight for part in parts)
+
+    def evaluate(self, const Py_ssize_t[:] rows, numbers, double now):
+        cdef Columns formula
+        cdef Py_ssize_t count = rows.shape[0], at
+        cdef int64_t pods = 0
+        result = np.array(rows)
+        cdef Py_ssize_t[::1] passing = result
+        cdef double[::1] sums
+        for formula, amounts in zip(self.formulas, numbers, strict=True):
+            formula.prepare(amounts)
+            if formula.group is not None:
+                count = formula.filter(self.common, passing, count, now)
+            if count <= 0:
+                return None
+        result, passing, scores = result[:count], passing[:count], np.zeros(count)
+        sums = scores
+        for formula in self.formulas:
+            if formula.group is None and not formula.are_ordinary(self.common, passing, now):
+                return None
+            if not formula.add(self.common, passing, sums):
+                return None
+        for at in range(count):
+            sums[at] = sums[at] / self.total if self.total else 0.0
+            pods += self.common[passing[at], self.pods]
+        return result, scores, pods

@@ -7,11 +7,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_plugins.steps.formula import Parts
+
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
 
 MAX_SCORE: Final = 100.0  # the best score; the worst is 0
 AVOIDED: Final = 2 * MAX_SCORE  # how much worse a node is that a pod avoids: more than scores differ by
+LARGEST_SPAN: Final = (2**63 - 1) // 100  # the largest difference of which a hundredfold has 64 bits
 
 _NAMES: Final = msgspec.json.Decoder(list[str])
 
@@ -115,3 +118,32 @@ def change_rows(
         block = matrix.take(rows, 0)
         operation(block, parts, out=block)
         matrix[rows] = block
+
+
+class Evaluator:
+    """Filters and scores ordinary nodes in one pass. The form in Python finds no node ordinary.
+
+    Args:
+        common: the numbers of all nodes that are no plugin's, shape (M, C); see `CommonColumns`.
+        parts: the formulas of the plugins.
+        amounts: how many columns after the mean of an amount its whole is.
+        pods: the column with the number of pods in flight.
+    """
+
+    def __init__(self, common: IntArray, parts: Parts, amounts: int, pods: int) -> None:
+        pass
+
+    def evaluate(
+        self, rows: NDArray[np.intp], numbers: Sequence[Sequence[int]], now: float
+    ) -> tuple[NDArray[np.intp], FloatArray, int] | None:
+        """Return the rows that pass, their scores, and their pods in flight; None: one is not ordinary, or none passes.
+
+        Args:
+            rows: the nodes, shape (N,).
+            numbers: the pod's amounts for each formula.
+            now: the present time. [unix s]
+
+        Raises:
+            IndexError: there is no such row.
+            ValueError: a formula is for another number of amounts.
+        """

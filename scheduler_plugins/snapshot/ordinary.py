@@ -1,0 +1,46 @@
+"""Ordinary nodes and pods: a compiled step evaluates formulas of all plugins in one pass over the nodes of a request.
+
+A plugin's own filter and score decide about the others, and in a profile with a plugin that has no formula.
+"""
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
+from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.units import Vector
+from scheduler_plugins.steps.formula import Formula
+
+
+@runtime_checkable
+class OrdinaryPlugin(Protocol):
+    """A plugin with a formula for ordinary nodes and pods: it returns what its filter and score do."""
+
+    def formula(self) -> Formula | None:
+        """The formula; None: its arguments allow none. Read once at start."""
+
+    def prepare(self, pod: PodRequest, nodes: Nodes) -> Vector | None:
+        """The pod's amounts for the formula; None: the plugin refuses the pod, or the formula is not for it.
+
+        `nodes` has the states of the plugins, and no nodes.
+        """
+
+
+class OrdinaryPart(NamedTuple):
+    """A plugin of the profile with its formula."""
+
+    name: str  # its registered name
+    plugin: OrdinaryPlugin  # the plugin
+    weight: float  # of its score
+    formula: Formula  # its formula
+
+
+class Evaluated(NamedTuple):
+    """The nodes that pass, where all nodes are ordinary."""
+
+    rows: NDArray[np.intp]  # their rows, shape (N,)
+    ids: IntArray  # by which `NodeGroups` knows them, shape (N,)
+    scores: FloatArray  # the weighted means of their scores, shape (N,)
+    pods_in_flight: int  # how many are expected to land on them. [pods]

@@ -14,10 +14,11 @@ from scheduler_plugins.framework.cycle import Cycle, PluginError, rounded, singl
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.framework.shortlist import Shortlist, best
 from scheduler_plugins.framework.verdict import Verdict
-from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
+from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import shortened
 from scheduler_plugins.snapshot.names import NamesOfRows
+from scheduler_plugins.snapshot.ordinary import Evaluated
 from scheduler_plugins.snapshot.plugin_state import RelievablePlugin
 from scheduler_plugins.snapshot.pod import PodRequest
 
@@ -67,6 +68,7 @@ class Extender:
         self._cache = cache
         self._cycle = cycle
         self._answering = answering
+        self._weighted = answering.mode is Mode.WEIGHTED
         self._clock = clock
         self._generator = generator
         self._on_refused = on_refused
@@ -87,8 +89,11 @@ class Extender:
         names, unknown = self._cache.find(arguments.names)
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
         now = self._clock()
-        if not unknown and (ordinary := self._ordinary(pod, names, now)) is not None:
-            return FilterResult(list(ordinary))
+        ordinary = None if unknown else self._evaluate(pod, names, now)
+        if ordinary is not None:
+            return (
+                self._every(pod, ordinary.names, [], now) if self._weighted else self._shortlist(pod, ordinary, [], now)
+            )
         nodes = self._cache.view(names, now)
         self._relieve(pod, nodes)
         verdict = self._cycle.filter(pod, nodes.cautious() if self._cache.in_flight else nodes)
@@ -103,18 +108,11 @@ class Extender:
             verdict = Verdict.all_refused(len(everywhere), refusal)
             self._on_refused(pod, decoded(arguments.pod), everywhere, verdict)
             return _refused(everywhere, verdict)
-        if self._answering.mode is Mode.WEIGHTED:
-            left = [*passing.names, *unknown]
-            # The node is known once scores are requested, which kube-scheduler does not for a single node.
-            self._cache.charge(pod, left if len(left) == 1 else [], nodes.now)
-            return FilterResult(left)
+        if self._weighted:
+            return self._every(pod, passing.names, unknown, now)
         in_flight = passing.pods_in_flight if self._cache.in_flight else 0
-        best, likely = self._best(pod, passing.names, passing.ids, self._cycle.score(pod, passing), in_flight)
-        # A node that is not known yet has no load that we know of: it comes last.
-        last = unknown[: max(self._answering.shortlist.size - len(best), 0)]
-        named = [*best, *last]
-        self._cache.charge(pod, named if last and (likely is best or not likely) else likely, nodes.now)
-        return FilterResult(named)
+        evaluated = Evaluated(passing.names, passing.ids, self._cycle.score(pod, passing), in_flight)
+        return self._shortlist(pod, evaluated, unknown, now)
 
     def prioritize(self, arguments: Arguments) -> IntArray:
         """Return the score of every requested node, 0..100, in the order of the names.
@@ -127,26 +125,30 @@ class Extender:
         names, unknown = self._cache.find(arguments.names)
         charge = self._cache.in_flight.get(pod.uid)
         self._cache.release(pod.uid)
-        nodes = self._cache.view(names, self._clock())
+        now = self._clock()
         try:
-            exact = self._cycle.score(pod, nodes)
+            ordinary = self._evaluate(pod, names, now)
+            if ordinary is not None and len(ordinary.scores) == len(names):
+                exact = ordinary.scores
+            else:
+                exact = self._cycle.score(pod, self._cache.view(names, now))
         except PluginError:
             # kube-scheduler goes on without these scores, and binds the pod.
-            self._cache.charge(pod, charge.names if charge else [], nodes.now)
+            self._cache.charge(pod, charge.names if charge else [], now)
             raise
         scores = rounded(exact)
         # The nodes left of a shortlist are charged: kube-scheduler's own scores decide among it. Otherwise ours do.
-        if self._answering.mode is Mode.SHORTLIST and charge and set(charge.names).issuperset(arguments.names):
-            self._cache.charge(pod, list(arguments.names) if unknown else names, nodes.now)
-        elif len(nodes):
+        if not self._weighted and charge and set(charge.names).issuperset(arguments.names):
+            self._cache.charge(pod, list(arguments.names) if unknown else names, now)
+        elif len(names):
             (favourite,) = best(exact, 1, self._generator).tolist()
             scores = single_winner(scores, favourite)
-            self._cache.charge(pod, [nodes.names[favourite]], nodes.now)
+            self._cache.charge(pod, [names[favourite]], now)
         else:
-            self._cache.charge(pod, [], nodes.now)
+            self._cache.charge(pod, [], now)
         if not unknown:
             return scores
-        by_name = dict(zip(nodes.names, scores.tolist(), strict=True))
+        by_name = dict(zip(names, scores.tolist(), strict=True))
         return np.array([by_name.get(name, 0) for name in arguments.names], np.int64)
 
     def preempt(self, arguments: Preemption) -> Mapping[str, Victims]:
@@ -201,28 +203,37 @@ class Extender:
             what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             raise UnreadablePod(f"{_UNREADABLE}: {what}") from error
 
-    def _ordinary(self, pod: PodRequest, names: NamesOfRows, now: float) -> NamesOfRows | None:
-        """Name the best nodes by the formulas of the plugins, and charge the pod; None: something is not ordinary."""
-        if self._answering.mode is not Mode.SHORTLIST:
+    def _evaluate(self, pod: PodRequest, names: NamesOfRows, now: float) -> Evaluated | None:
+        """The nodes that pass by the formulas of the plugins; None: the pod or a node is not ordinary."""
+        if not self._cycle.ordinary:
             return None
         numbers = self._cycle.prepare(pod, self._cache.view_without_nodes(now))
         if numbers is None or any(kept.relieved(pod.uid, now) is not None for kept in self._relieving):
             return None
-        evaluated = self._cache.evaluate(names, self._cycle.ordinary, numbers, now)
-        if evaluated is None:
-            return None
-        rows, ids, scores, in_flight = evaluated
-        best, likely = self._best(pod, NamesOfRows(names.names, rows), ids, scores, in_flight)
-        self._cache.charge(pod, likely, now)
-        return best
+        return self._cache.evaluate(names, self._cycle.ordinary, numbers, now)
 
-    def _best(
-        self, pod: PodRequest, names: Sequence[str], ids: IntArray, scores: FloatArray, in_flight: int
-    ) -> tuple[NamesOfRows, NamesOfRows]:
+    def _every(self, pod: PodRequest, passing: Sequence[str], unknown: Sequence[str], now: float) -> FilterResult:
+        """Name every node."""
+        names = [*passing, *unknown]
+        # The node is known once scores are requested, which kube-scheduler does not for a single node.
+        self._cache.charge(pod, names if len(names) == 1 else [], now)
+        return FilterResult(names)
+
+    def _shortlist(self, pod: PodRequest, passing: Evaluated, unknown: Sequence[str], now: float) -> FilterResult:
+        """Name the best nodes."""
+        best, likely = self._best(pod, passing)
+        # A node that is not known yet has no load that we know of: it comes last.
+        last = unknown[: max(self._answering.shortlist.size - len(best), 0)]
+        named = [*best, *last]
+        self._cache.charge(pod, named if last and (likely is best or not likely) else likely, now)
+        return FilterResult(named)
+
+    def _best(self, pod: PodRequest, passing: Evaluated) -> tuple[NamesOfRows, NamesOfRows]:
         """The nodes to name, the best of each group first, and those of them where the pod is likely to land.
 
         It is charged to these in equal shares.
         """
+        names, ids, scores, in_flight = passing
         groups = self._cache.groups.of(pod.preferences, ids)
         if pod.preferences.per_node:
             rows = best(scores, len(scores), self._generator)

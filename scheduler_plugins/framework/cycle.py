@@ -80,7 +80,7 @@ class Cycle:
         ]
         self._weights = [weight for _, _, weight in self._scores]
         self.ordinary = _ordinary(enabled)
-        """The plugins with their formulas, if all have one; empty otherwise."""
+        """The plugins with their formulas, if all have one and a step evaluates them; empty otherwise."""
         self._observe, self._sampled, self._timed = observe, sampled, True
 
     def prepare(self, pod: PodRequest, nodes: Nodes) -> Sequence[Vector] | None:
@@ -92,7 +92,7 @@ class Cycle:
             if numbers is None:
                 return None
             result.append(numbers)
-        return result or None
+        return result
 
     def filter(self, pod: PodRequest, nodes: Nodes, *, preempting: bool = False) -> Verdict:
         """Return the verdict over the nodes: a node's first refusal counts, and the refusal of a pod comes first.
@@ -182,7 +182,7 @@ class Cycle:
 def _ordinary(enabled: Sequence[Enabled]) -> tuple[OrdinaryPart, ...]:
     """The plugins with their formulas; empty where one has no formula, or is called at some of its points only."""
     result = []
-    for part in enabled:
+    for part in enabled if steps.COMPILED else ():
         plugin = part.plugin
         kinds = {"pre_filter": PreFilterPlugin, "filter": FilterPlugin, "score": ScorePlugin}
         points = [point for point, kind in kinds.items() if isinstance(plugin, kind)]

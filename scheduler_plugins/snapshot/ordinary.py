@@ -3,10 +3,8 @@
 A plugin's own filter and score decide about the others, and in a profile with a plugin that has no formula.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
-
-import numpy as np
-from numpy.typing import NDArray
 
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
@@ -38,9 +36,9 @@ class OrdinaryPart(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """The nodes that pass, where all nodes are ordinary."""
+    """The N nodes that pass, with their scores."""
 
-    rows: NDArray[np.intp]  # their rows, shape (N,)
+    names: Sequence[str]  # their names
     ids: IntArray  # by which `NodeGroups` knows them, shape (N,)
     scores: FloatArray  # the weighted means of their scores, shape (N,)
     pods_in_flight: int  # how many are expected to land on them. [pods]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headroom.cluster.node_selection import node_selector_term
+from scheduler_plugins import steps
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -140,18 +141,19 @@ class _Table:
         if len(self._rows) < len(nodes):
             more = np.full((2 * len(nodes) - len(self._rows), 3), _UNKNOWN, np.int32)
             self._rows, self.grown = np.concatenate((self._rows, more)), True
-        rows = self._rows.take(ids, 0)
-        if np.minimum.reduce(rows, axis=None, initial=0) <= _UNKNOWN:
-            for number in ids[rows[:, 0] == _UNKNOWN].tolist():
+        numbers = steps.groups_of(self._rows, ids)
+        if numbers is None:
+            for number in ids[self._rows[ids, 0] == _UNKNOWN].tolist():
                 self._rows[number] = row = self._read(nodes[number])
                 self._even = self._even and row[1:] == (0, False)
             self.grown = True
-            rows = self._rows[ids]
-        if not self._even:
-            uneven = np.logical_or.reduce(rows[:, 1:], axis=None)
-            return Groups(rows[:, 0], rows[:, 1], rows[:, 2] != 0, even=not uneven)
-        uniform = _uniform(len(rows))
-        return uniform if len(self._numbers) == 1 else uniform._replace(numbers=rows[:, 0])
+            numbers = self._rows[ids, 0]
+        if self._even:
+            uniform = _uniform(len(numbers))
+            return uniform if len(self._numbers) == 1 else uniform._replace(numbers=numbers)
+        rows = self._rows.take(ids, 0)
+        uneven = np.logical_or.reduce(rows[:, 1:], axis=None)
+        return Groups(numbers, rows[:, 1], rows[:, 2] != 0, even=not uneven)
 
     def _read(self, node: _Node) -> tuple[int, int, bool]:
         matched = tuple(test is not None and test(node) for _, test in self._terms)

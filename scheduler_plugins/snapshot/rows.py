@@ -214,8 +214,8 @@ class Rows:
         result = self._evaluator.evaluate(names.rows, numbers, now)
         if result is None:
             return None
-        rows, scores, pods = result
-        return Evaluated(rows, self._common[rows, 0], scores, pods_of(pods))
+        rows, ids, scores, pods = result
+        return Evaluated(NamesOfRows(names.names, rows), ids, scores, pods_of(pods))
 
     def _new_evaluator(self, parts: Sequence[OrdinaryPart]) -> steps.Evaluator:
         common, of_columns = self._columns_in_common, []

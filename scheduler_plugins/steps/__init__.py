@@ -22,4 +22,5 @@ NodeIndex = _form.NodeIndex
 any_exceeds = _form.any_exceeds
 best_of_groups = _form.best_of_groups
 change_rows = _form.change_rows
+groups_of = _form.groups_of
 weighted_mean = _form.weighted_mean

@@ -282,6 +282,16 @@ def best_of_groups(const double[:] scores, const int32_t[:] groups, avoided, cou
         free(nodes)
     return result
 
+def groups_of(const int32_t[:, :] table, const int64_t[:] ids):
+    cdef Py_ssize_t at
+    result = np.empty(ids.shape[0], np.int32)
+    cdef int32_t[::1] groups = result
+    for at in range(ids.shape[0]):
+        groups[at] = table[ids[at], 0]
+        if groups[at] < 0:
+            return None
+    return result
+
 
 # Scores and limits
 
@@ -469,6 +479,7 @@ cdef class Evaluator:
         cdef int64_t pods = 0
         result = np.array(rows)
         cdef Py_ssize_t[::1] passing = result
+        cdef int64_t[::1] numbered
         cdef double[::1] sums
         for formula, amounts in zip(self.formulas, numbers, strict=True):
             formula.prepare(amounts)
@@ -476,8 +487,8 @@ cdef class Evaluator:
                 count = formula.filter(self.common, passing, count, now)
             if count <= 0:
                 return None
-        result, passing, scores = result[:count], passing[:count], np.zeros(count)
-        sums = scores
+        result, passing, ids, scores = result[:count], passing[:count], np.empty(count, np.int64), np.zeros(count)
+        numbered, sums = ids, scores
         for formula in self.formulas:
             if formula.group is None and not formula.are_ordinary(self.common, passing, now):
                 return None
@@ -486,4 +497,5 @@ cdef class Evaluator:
         for at in range(count):
             sums[at] = sums[at] / self.total if self.total else 0.0
             pods += self.common[passing[at], self.pods]
-        return result, scores, pods
+            numbered[at] = self.common[passing[at], 0]
+        return result, ids, scores, pods

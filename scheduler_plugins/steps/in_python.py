@@ -73,6 +73,12 @@ def best_of_groups(
     return np.concatenate(chosen) if chosen else ranked
 
 
+def groups_of(table: NDArray[np.int32], ids: IntArray) -> NDArray[np.int32] | None:
+    """The first numbers of rows of a table, shape (M, C), by the ids of nodes, shape (N,); None: one is negative."""
+    groups = table[:, 0].take(ids)
+    return None if np.minimum.reduce(groups, initial=0) < 0 else groups
+
+
 def weighted_mean(scores: Sequence[FloatArray | IntArray], weights: Sequence[float], count: int) -> FloatArray:
     """Return the mean of some scores of `count` nodes, each of shape (N,).
 
@@ -135,8 +141,10 @@ class Evaluator:
 
     def evaluate(
         self, rows: NDArray[np.intp], numbers: Sequence[Sequence[int]], now: float
-    ) -> tuple[NDArray[np.intp], FloatArray, int] | None:
-        """Return the rows that pass, their scores, and their pods in flight; None: one is not ordinary, or none passes.
+    ) -> tuple[NDArray[np.intp], IntArray, FloatArray, int] | None:
+        """Return the nodes that pass; None: a node is not ordinary, or none passes.
+
+        Their rows, their numbers in the first common column, their scores, and the sum of their pods in flight.
 
         Args:
             rows: the nodes, shape (N,).

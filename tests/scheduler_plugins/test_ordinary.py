@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from crds import names
 from scheduler_plugins import steps
-from scheduler_plugins.extender.service import Answering, Extender
+from scheduler_plugins.extender.service import Answering, Extender, Mode
 from scheduler_plugins.extender.wire import Arguments
 from scheduler_plugins.framework.cycle import Cycle, Enabled, PluginError
 from scheduler_plugins.framework.shortlist import Shortlist
@@ -62,7 +62,7 @@ def _profile(lot: random.Random) -> list[Enabled]:
 class Twins:
     """Two extenders of one cache, of which one has no formulas."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, mode: Mode) -> None:
         self.lot = random.Random(seed)  # noqa: S311 - a repeatable test
         enabled = _profile(self.lot)
         (load,) = [part.plugin for part in enabled if isinstance(part.plugin, LoadAware)]
@@ -72,7 +72,7 @@ class Twins:
         for formulas in (False, True):
             cycle = Cycle(enabled)
             cycle.ordinary = cycle.ordinary if formulas else ()
-            answering = Answering(shortlist=Shortlist(2, 0.5, 4))
+            answering = Answering(mode, Shortlist(2, 0.5, 4))
             generator = np.random.default_rng(seed)
             self.extenders.append(Extender(self.cache, cycle, answering, lambda: NOW, generator))
 
@@ -129,14 +129,15 @@ class Twins:
         for extender in self.extenders:
             self.cache.release(item["metadata"]["uid"])
             result = extender.filter(Arguments(item, requested))
+            scores = extender.prioritize(Arguments(item, result.names)).tolist() if result.names else []
             charge = self.cache.in_flight.get(item["metadata"]["uid"])
             charged = list(charge.names) if charge else []
-            results.append((list(result.names), result.failed, result.unresolvable, charged))
+            results.append((list(result.names), result.failed, result.unresolvable, scores, charged))
         return results
 
 
-def _run(seed: int, evaluated: Counter[bool]) -> None:
-    twins = Twins(seed)
+def _run(seed: int, mode: Mode, evaluated: Counter[bool]) -> None:
+    twins = Twins(seed, mode)
     twins.quotas.put_quota(quota("a", {"cpu": 30}, {"cpu": 30, "memory": 1000}))
     evaluate = twins.cache.evaluate
 
@@ -160,9 +161,9 @@ def _run(seed: int, evaluated: Counter[bool]) -> None:
 
 @COMPILED
 @settings(deadline=None)
-@given(st.integers(0, 2**32))
-def test_formulas_agree_with_plugins(seed: int) -> None:
-    _run(seed, Counter())
+@given(st.integers(0, 2**32), st.sampled_from(Mode))
+def test_formulas_agree_with_plugins(seed: int, mode: Mode) -> None:
+    _run(seed, mode, Counter())
 
 
 @COMPILED
@@ -170,7 +171,7 @@ def test_most_requests_are_ordinary() -> None:
     """The comparison above is of results of formulas, and of results where a node is not ordinary."""
     evaluated: Counter[bool] = Counter()
     for seed in range(40):
-        _run(seed, evaluated)
+        _run(seed, Mode.SHORTLIST, evaluated)
     assert min(evaluated.values()) > 50, evaluated
     assert evaluated[True] > evaluated[False], evaluated
 
@@ -186,6 +187,7 @@ def _evaluate(
 ) -> tuple[list[int], list[float]] | None:
     """The rows that pass, and their scores; `in_flight` has the mean and the whole of one amount."""
     common = np.zeros((3, 4), np.int64)
+    common[:, 0] = [70, 7, 5]
     common[0, 1:3] = in_flight
     common[:, 3] = [1, 20, 300]
     types = {"group": np.int8, "time": np.float64}
@@ -196,8 +198,9 @@ def _evaluate(
     result = steps.Evaluator(common, [Part(formula, arrays, 1, 1.0)], 1, 3).evaluate(np.arange(3), [amounts], 100.0)
     if result is None:
         return None
-    rows, scores, pods = result
+    rows, ids, scores, pods = result
     assert pods == common[rows, 3].sum()
+    assert ids.tolist() == common[rows, 0].tolist()
     return rows.tolist(), scores.tolist()
 
 
@@ -260,7 +263,7 @@ def test_score_by_the_rest(spare: list[int], dominant: int, score: int | None) -
     columns["spare"][:, 0] = spare
     evaluator = steps.Evaluator(np.zeros((3, 6), np.int64), [Part(formula, columns, 1, 1.0)], 2, 5)
     result = evaluator.evaluate(np.arange(3), [(5, 5)], 0.0)
-    assert (result is None) if score is None else (result is not None and result[1].tolist() == [score, 0, 0])
+    assert (result is None) if score is None else (result is not None and result[2].tolist() == [score, 0, 0])
 
 
 @COMPILED
@@ -314,6 +317,7 @@ class Never(Ordinary):
         return None
 
 
+@COMPILED
 @pytest.mark.parametrize(
     ("others", "count"),
     [
@@ -330,6 +334,7 @@ def test_all_plugins_need_a_formula(others: list[Enabled], count: int) -> None:
     assert len(Cycle([Enabled(NAME, 1, load_aware(use_prediction=True))]).ordinary) == 0
 
 
+@COMPILED
 def test_plugin_that_fails_is_named() -> None:
     world = World()
     cycle = Cycle([Enabled("o", 1, Ordinary())])

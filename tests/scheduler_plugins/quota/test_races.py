@@ -184,6 +184,7 @@ def test_prioritize_that_fails_keeps_the_charge(monkeypatch: pytest.MonkeyPatch)
         raise PluginError("it is broken")
 
     monkeypatch.setattr(Cycle, "score", broken)
+    monkeypatch.setattr(world.run.extender._cycle, "ordinary", ())
     answer = world.run.extender.filter(Arguments(world.pods["uid-a-first"], list(NODES)))
     with pytest.raises(PluginError):
         world.run.extender.prioritize(Arguments(world.pods["uid-a-first"], list(answer.names)))

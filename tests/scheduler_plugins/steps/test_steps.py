@@ -205,6 +205,15 @@ def test_negative_group() -> None:
         compiled.best_of_groups(np.zeros(2), np.array([0, -1], np.int32), None, int, np.random.default_rng(1))
 
 
+def test_groups_of_ids(form: ModuleType) -> None:
+    table = np.array([[4, 7], [0, -1], [-1, 3]], np.int32)
+    for ids, groups in (([1, 0, 1], [0, 4, 0]), ([], []), ([2], None), ([0, 2], None)):
+        result = form.groups_of(table, np.array(ids, np.int64))
+        assert (result is None) if groups is None else (result.tolist() == groups and result.dtype == np.int32)
+    with pytest.raises(IndexError):
+        form.groups_of(table, np.array([3]))
+
+
 # Scores and limits
 
 

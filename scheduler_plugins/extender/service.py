@@ -207,10 +207,10 @@ class Extender:
         """The nodes that pass by the formulas of the plugins; None: the pod or a node is not ordinary."""
         if not self._cycle.ordinary:
             return None
-        numbers = self._cycle.prepare(pod, self._cache.view_without_nodes(now))
-        if numbers is None or any(kept.relieved(pod.uid, now) is not None for kept in self._relieving):
+        amounts = self._cycle.prepare(pod, self._cache.view_without_nodes(now))
+        if amounts is None or any(kept.relieved(pod.uid, now) is not None for kept in self._relieving):
             return None
-        return self._cache.evaluate(names, self._cycle.ordinary, numbers, now)
+        return self._cache.evaluate(names, self._cycle.ordinary, amounts, now)
 
     def _every(self, pod: PodRequest, passing: Sequence[str], unknown: Sequence[str], now: float) -> FilterResult:
         """Name every node."""

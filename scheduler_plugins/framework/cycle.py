@@ -22,7 +22,7 @@ from scheduler_plugins.framework.plugin import (
 )
 from scheduler_plugins.framework.verdict import Refusal, Verdict
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
-from scheduler_plugins.snapshot.ordinary import OrdinaryPart
+from scheduler_plugins.snapshot.ordinary import OrdinaryPart, Prepared
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
 from scheduler_plugins.steps.in_python import MAX_SCORE
@@ -83,15 +83,15 @@ class Cycle:
         """The plugins with their formulas, if all have one and a step evaluates them; empty otherwise."""
         self._observe, self._sampled, self._timed = observe, sampled, True
 
-    def prepare(self, pod: PodRequest, nodes: Nodes) -> Sequence[Vector] | None:
-        """The numbers of the pod for each plugin of `ordinary`; None: `filter` and `score` decide about it."""
+    def prepare(self, pod: PodRequest, nodes: Nodes) -> Sequence[Vector | None] | None:
+        """The amounts of the pod for each plugin of `ordinary`; None: `filter` and `score` decide about it."""
         self._timed = random.random() < self._sampled  # noqa: S311 - no secret
-        result = []
+        result: list[Vector | None] = []
         for name, plugin, _, _ in self.ordinary:
-            numbers: Vector | None = self._call(name, plugin, "prepare", pod, nodes)
-            if numbers is None:
+            amounts: Prepared = self._call(name, plugin, "prepare", pod, nodes)
+            if amounts is False:
                 return None
-            result.append(numbers)
+            result.append(amounts)
         return result
 
     def filter(self, pod: PodRequest, nodes: Nodes, *, preempting: bool = False) -> Verdict:

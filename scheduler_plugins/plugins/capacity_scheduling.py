@@ -24,8 +24,8 @@ from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.in_flight import UNCONFIRMED_SECONDS
+from scheduler_plugins.snapshot.ordinary import Prepared
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.units import Vector
 from scheduler_plugins.steps.formula import Formula
 
 NAME: Final = "CapacityScheduling"  # how profiles and tables call it
@@ -112,11 +112,11 @@ class CapacityScheduling:
     def formula(self) -> Formula:
         return Formula()
 
-    def prepare(self, pod: PodRequest, nodes: Nodes) -> Vector | None:
-        """Nothing for a pod that its quota admits, while no resources are reserved for pods before it."""
+    def prepare(self, pod: PodRequest, nodes: Nodes) -> Prepared:
+        """A pod passes if its quota admits it, and no resources are reserved for pods before it."""
         cluster, requested = quota_cluster(nodes), as_requested(pod, nodes)
         held = cluster.claiming and holders_before(requested, cluster, nodes.now)
-        return None if held or _refused(cluster, requested, nodes.now) is not None else ()
+        return False if held or _refused(cluster, requested, nodes.now) is not None else None
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The victims that the rules of quotas allow kube-scheduler's own preemption, by node."""

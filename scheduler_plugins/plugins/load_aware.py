@@ -19,6 +19,7 @@ from scheduler_plugins.plugins.load_aware_arguments import LoadAwareArguments, c
 from scheduler_plugins.plugins.load_aware_explanation import Account, Group, explanation
 from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table, as_array
 from scheduler_plugins.snapshot.ledger import NodeLedger
+from scheduler_plugins.snapshot.ordinary import Prepared
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST
 from scheduler_plugins.snapshot.units import INT64_MAX, Vector, round_half_away
@@ -211,9 +212,9 @@ class LoadAware(LoadAwareArguments):
             dominant=self.dominant_resource_weight,
         )
 
-    def prepare(self, pod: PodRequest, _nodes: Nodes) -> Vector | None:
+    def prepare(self, pod: PodRequest, _nodes: Nodes) -> Prepared:
         """The estimated usage of the pod."""
-        return None if pod.of_daemon_set or (pod.prod and self.score_according_prod_usage) else pod.estimate
+        return not pod.of_daemon_set and not (pod.prod and self.score_according_prod_usage) and pod.estimate
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         return explanation(self, pod, nodes, self._account(pod, nodes), self.score(pod, nodes))

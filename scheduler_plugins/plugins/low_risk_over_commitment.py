@@ -18,6 +18,7 @@ from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, sh
 from scheduler_plugins.providers.spec import NODE_METRIC, TYPES, MetricProvider, ProviderSpec, is_url, without_login
 from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table, as_array
 from scheduler_plugins.snapshot.estimate import is_best_effort, pod_totals
+from scheduler_plugins.snapshot.ordinary import Prepared
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST, NodeReport, Statistic, Utilisation
 from scheduler_plugins.snapshot.units import Vector, round_half_away, round_half_up
@@ -264,7 +265,7 @@ class LowRiskOverCommitment:
             score="score",
         )
 
-    def prepare(self, pod: PodRequest, _nodes: Nodes) -> Vector | None:
+    def prepare(self, pod: PodRequest, _nodes: Nodes) -> Prepared:
         """The limits of the pod."""
         return pod.amounts[NAME][_LIMIT] if self._is_scored(pod) else None
 

@@ -4,6 +4,7 @@ The Mid resources on a Node are behind the formula: the manager writes them afte
 and if either stops, the last figure stays on the Node. This is the lower bound that the scheduler keeps by itself.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,9 +16,9 @@ from crds.priority import PriorityBand
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table
+from scheduler_plugins.snapshot.ordinary import Prepared
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import NodeReport
-from scheduler_plugins.snapshot.units import Vector
 from scheduler_plugins.steps.formula import Formula
 
 NAME: Final = "MidResources"  # how profiles and tables call it
@@ -56,6 +57,7 @@ class MidResources:
             [
                 ("deficit", np.bool_),  # its Mid pods requested more than may be published
                 ("predicted", np.float64),  # time of the older of report and prediction; -inf: one is missing [unix s]
+                ("usable", np.float64),  # the same; -inf: in deficit, too [unix s]
             ]
         )
 
@@ -67,7 +69,8 @@ class MidResources:
     def _record(node: NodeState) -> tuple[Any, ...]:
         report = node.ledger.report
         deficit = report is not None and report.conditions.get(names.CONDITION_MID_DEFICIT, False)
-        return deficit, _time(report)
+        predicted = _time(report)
+        return deficit, predicted, -math.inf if deficit else predicted
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         """Refuse a Mid pod the nodes in deficit, and those with a missing or old prediction.
@@ -91,11 +94,12 @@ class MidResources:
         return np.greater(age, limit)
 
     def formula(self) -> Formula:
-        return Formula()
+        """A Mid pod passes unless a node is in deficit, or has an old prediction."""
+        # One that is exactly that old still counts.
+        return Formula(time="usable", seconds=math.nextafter(self.prediction_expiration_seconds or math.inf, math.inf))
 
-    def prepare(self, pod: PodRequest, _nodes: Nodes) -> Vector | None:
-        """Nothing for pods that are not Mid: each passes."""
-        return None if holds_mid(pod) else ()
+    def prepare(self, pod: PodRequest, _nodes: Nodes) -> Prepared:
+        return () if holds_mid(pod) else None
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         """Return the deficit of each node, and the age of its prediction."""

@@ -10,8 +10,8 @@ import numpy as np
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.quota.amounts import is_scalar
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes, NodeState
+from scheduler_plugins.snapshot.ordinary import Prepared
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.units import Vector
 from scheduler_plugins.steps.formula import Formula
 from scheduler_plugins.steps.in_python import LARGEST_SPAN
 
@@ -92,7 +92,7 @@ class NodeResourcesAllocatable:
         """The whole score."""
         return Formula(position="raw")
 
-    def prepare(self, _pod: PodRequest, _nodes: Nodes) -> Vector:
+    def prepare(self, _pod: PodRequest, _nodes: Nodes) -> Prepared:
         return ()
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:

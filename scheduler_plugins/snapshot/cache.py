@@ -131,10 +131,10 @@ class ClusterCache:
         return self._without_nodes
 
     def evaluate(
-        self, names: NamesOfRows, parts: Sequence[OrdinaryPart], numbers: Sequence[Vector], now: float
+        self, names: NamesOfRows, parts: Sequence[OrdinaryPart], amounts: Sequence[Vector | None], now: float
     ) -> Evaluated | None:
         """As `Rows.evaluate`, of the state that was viewed last."""
-        return self._rows.evaluate(names, parts, numbers, now)
+        return self._rows.evaluate(names, parts, amounts, now)
 
     def freeze(self, now: float) -> Snapshot:
         self._catch_up(now)

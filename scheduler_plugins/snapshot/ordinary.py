@@ -4,12 +4,16 @@ A plugin's own filter and score decide about the others, and in a profile with a
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
 from scheduler_plugins.steps.formula import Formula
+
+Prepared: TypeAlias = Vector | Literal[False] | None
+"""The A amounts of a pod; None: it passes without the formula, with score 0 on each node; False: it is not ordinary, or
+the plugin refuses it."""
 
 
 @runtime_checkable
@@ -19,11 +23,8 @@ class OrdinaryPlugin(Protocol):
     def formula(self) -> Formula | None:
         """The formula; None: its arguments allow none. Read once at start."""
 
-    def prepare(self, pod: PodRequest, nodes: Nodes) -> Vector | None:
-        """The pod's amounts for the formula; None: the plugin refuses the pod, or the formula is not for it.
-
-        `nodes` has the states of the plugins, and no nodes.
-        """
+    def prepare(self, pod: PodRequest, nodes: Nodes) -> Prepared:
+        """The pod's amounts for the formula. `nodes` has the states of the plugins, and no nodes."""
 
 
 class OrdinaryPart(NamedTuple):

@@ -199,19 +199,19 @@ class Rows:
         )
 
     def evaluate(
-        self, names: NamesOfRows, parts: Sequence[OrdinaryPart], numbers: Sequence[Vector], now: float
+        self, names: NamesOfRows, parts: Sequence[OrdinaryPart], amounts: Sequence[Vector | None], now: float
     ) -> Evaluated | None:
         """Nodes that were found, by the formulas of plugins; None: one is not ordinary, or none passes.
 
         Args:
             names: the nodes.
             parts: the plugins.
-            numbers: those of the pod, for each plugin.
+            amounts: those of the pod for each plugin, as `Cycle.prepare` returns them.
             now: the present time. [unix s]
         """
         if self._evaluator is None or self._evaluated is not parts:
             self._evaluator, self._evaluated = self._new_evaluator(parts), parts
-        result = self._evaluator.evaluate(names.rows, numbers, now)
+        result = self._evaluator.evaluate(names.rows, amounts, now)
         if result is None:
             return None
         rows, ids, scores, pods = result

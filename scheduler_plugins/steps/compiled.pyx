@@ -371,6 +371,7 @@ cdef class Columns:
     cdef double seconds, weight
     cdef int64_t dominant, total
     cdef Py_ssize_t first, amounts
+    cdef bint counts  # for the present pod
 
     def __cinit__(self, part, Py_ssize_t amounts):
         formula, columns = part.formula, part.columns
@@ -384,7 +385,11 @@ cdef class Columns:
         self.more = np.zeros(len(columns.get(formula.slack or formula.spare, ())), np.int64)
 
     cdef bint prepare(self, amounts) except -1:
+        """Take the amounts of the pod. Return whether the formula counts."""
         cdef Py_ssize_t at
+        self.counts = amounts is not None
+        if not self.counts:
+            return False
         if len(amounts) != self.more.shape[0]:
             raise ValueError(f"the pod has {len(amounts)} amounts, the formula {self.more.shape[0]}")
         for at in range(self.more.shape[0]):
@@ -473,7 +478,7 @@ cdef class Evaluator:
         self.formulas = tuple(Columns(part, amounts) for part in parts)
         self.total = sum(part.weight for part in parts)
 
-    def evaluate(self, const Py_ssize_t[:] rows, numbers, double now):
+    def evaluate(self, const Py_ssize_t[:] rows, amounts, double now):
         cdef Columns formula
         cdef Py_ssize_t count = rows.shape[0], at
         cdef int64_t pods = 0
@@ -481,15 +486,16 @@ cdef class Evaluator:
         cdef Py_ssize_t[::1] passing = result
         cdef int64_t[::1] numbered
         cdef double[::1] sums
-        for formula, amounts in zip(self.formulas, numbers, strict=True):
-            formula.prepare(amounts)
-            if formula.group is not None:
+        for formula, of_pod in zip(self.formulas, amounts, strict=True):
+            if formula.prepare(of_pod) and formula.group is not None:
                 count = formula.filter(self.common, passing, count, now)
             if count <= 0:
                 return None
         result, passing, ids, scores = result[:count], passing[:count], np.empty(count, np.int64), np.zeros(count)
         numbered, sums = ids, scores
         for formula in self.formulas:
+            if not formula.counts:
+                continue
             if formula.group is None and not formula.are_ordinary(self.common, passing, now):
                 return None
             if not formula.add(self.common, passing, sums):

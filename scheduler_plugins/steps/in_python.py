@@ -140,7 +140,7 @@ class Evaluator:
         pass
 
     def evaluate(
-        self, rows: NDArray[np.intp], numbers: Sequence[Sequence[int]], now: float
+        self, rows: NDArray[np.intp], amounts: Sequence[Sequence[int] | None], now: float
     ) -> tuple[NDArray[np.intp], IntArray, FloatArray, int] | None:
         """Return the nodes that pass; None: a node is not ordinary, or none passes.
 
@@ -148,7 +148,7 @@ class Evaluator:
 
         Args:
             rows: the nodes, shape (N,).
-            numbers: the pod's amounts for each formula.
+            amounts: those of the pod for each formula; None: it passes without the formula, with score 0.
             now: the present time. [unix s]
 
         Raises:

@@ -26,8 +26,8 @@ from scheduler_plugins.plugins.node_resources_allocatable import NodeResourcesAl
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.snapshot.arrays import FloatArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.ordinary import Prepared
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.units import Vector
 from scheduler_plugins.steps.formula import Formula, Part
 from scheduler_plugins.steps.in_python import LARGEST_SPAN
 from tests.scheduler_plugins.objects import NOW, Json, World, load_aware, node, node_metric, pod
@@ -279,6 +279,17 @@ def test_scores() -> None:
 
 
 @COMPILED
+def test_pod_without_amounts_passes() -> None:
+    """It passes without the formula, and scores 0 beside the other scores."""
+    columns = {"score": np.array([50, 101, -1]), "slack": np.full((1, 3), -9), "group": np.zeros(3, np.int8)}
+    filters = Formula(slack="slack", group="group", score="score")
+    parts = [Part(filters, columns, 1, 1.0), Part(Formula(score="score"), {"score": np.array([80, 40, 0])}, 1, 3.0)]
+    result = steps.Evaluator(np.zeros((3, 4), np.int64), parts, 1, 3).evaluate(np.arange(3), [None, ()], 0.0)
+    assert result is not None
+    assert result[2].tolist() == [60, 30, 0]
+
+
+@COMPILED
 def test_wrong_arguments() -> None:
     common, columns = np.zeros((3, 4), np.int64), {"slack": np.zeros((1, 3), np.int64)}
     evaluator = steps.Evaluator(common, [Part(Formula(slack="slack"), columns, 1, 1.0)], 1, 3)
@@ -307,7 +318,7 @@ class Ordinary(Scorer):
     def formula(self) -> Formula | None:
         return Formula()
 
-    def prepare(self, _pod: PodRequest, _nodes: Nodes) -> Vector | None:
+    def prepare(self, _pod: PodRequest, _nodes: Nodes) -> Prepared:
         raise RuntimeError("no numbers")
 
 

@@ -91,28 +91,10 @@ class Extender:
         now = self._clock()
         ordinary = None if unknown else self._evaluate(pod, names, now)
         if ordinary is not None:
-            return (
-                self._every(pod, ordinary.names, [], now) if self._weighted else self._shortlist(pod, ordinary, [], now)
-            )
-        nodes = self._cache.view(names, now)
-        self._relieve(pod, nodes)
-        verdict = self._cycle.filter(pod, nodes.cautious() if self._cache.in_flight else nodes)
-        passing = nodes if verdict.refuses_none else nodes.take(np.flatnonzero(verdict.passes))
-        if not len(passing) and not unknown:
-            if len(nodes):
-                self._on_refused(pod, decoded(arguments.pod), nodes.names, verdict)
-            return _refused(nodes.names, verdict)
-        if unknown and (refusal := self._cycle.refuses(pod, nodes)) is not None:
-            # What refuses the pod as such holds on nodes, too, that the watch has not brought yet.
-            everywhere = [*nodes.names, *unknown]
-            verdict = Verdict.all_refused(len(everywhere), refusal)
-            self._on_refused(pod, decoded(arguments.pod), everywhere, verdict)
-            return _refused(everywhere, verdict)
-        if self._weighted:
-            return self._every(pod, passing.names, unknown, now)
-        in_flight = passing.pods_in_flight if self._cache.in_flight else 0
-        evaluated = Evaluated(passing.names, passing.ids, self._cycle.score(pod, passing), in_flight)
-        return self._shortlist(pod, evaluated, unknown, now)
+            if self._weighted:
+                return self._every(pod, ordinary.names, [], now)
+            return self._shortlist(pod, ordinary, [], now)
+        return self._filter(arguments, pod, names, unknown, now)
 
     def prioritize(self, arguments: Arguments) -> IntArray:
         """Return the score of every requested node, 0..100, in the order of the names.
@@ -202,6 +184,30 @@ class Extender:
         except Exception as error:
             what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
             raise UnreadablePod(f"{_UNREADABLE}: {what}") from error
+
+    def _filter(
+        self, arguments: Arguments, pod: PodRequest, names: NamesOfRows, unknown: Sequence[str], now: float
+    ) -> FilterResult:
+        """As `filter`, by the filters and scores of the plugins."""
+        nodes = self._cache.view(names, now)
+        self._relieve(pod, nodes)
+        verdict = self._cycle.filter(pod, nodes.cautious() if self._cache.in_flight else nodes)
+        passing = nodes if verdict.refuses_none else nodes.take(np.flatnonzero(verdict.passes))
+        if not len(passing) and not unknown:
+            if len(nodes):
+                self._on_refused(pod, decoded(arguments.pod), nodes.names, verdict)
+            return _refused(nodes.names, verdict)
+        if unknown and (refusal := self._cycle.refuses(pod, nodes)) is not None:
+            # What refuses the pod as such holds on nodes, too, that the watch has not brought yet.
+            everywhere = [*nodes.names, *unknown]
+            verdict = Verdict.all_refused(len(everywhere), refusal)
+            self._on_refused(pod, decoded(arguments.pod), everywhere, verdict)
+            return _refused(everywhere, verdict)
+        if self._weighted:
+            return self._every(pod, passing.names, unknown, now)
+        in_flight = passing.pods_in_flight if self._cache.in_flight else 0
+        evaluated = Evaluated(passing.names, passing.ids, self._cycle.score(pod, passing), in_flight)
+        return self._shortlist(pod, evaluated, unknown, now)
 
     def _evaluate(self, pod: PodRequest, names: NamesOfRows, now: float) -> Evaluated | None:
         """The nodes that pass by the formulas of the plugins; None: the pod or a node is not ordinary."""

@@ -33,6 +33,8 @@ STEPS: Final[Mapping[str, str]] = {
     "scheduler_plugins.snapshot.arrays:Nodes.cautious": "request: pods in flight",
     "scheduler_plugins.framework.cycle:Cycle.filter": "request: join verdicts",
     "scheduler_plugins.framework.cycle:Cycle.score": "request: join scores",
+    "scheduler_plugins.framework.cycle:Cycle.prepare": "request: evaluate formulas",
+    "scheduler_plugins.snapshot.cache:ClusterCache.evaluate": "request: evaluate formulas",
     "scheduler_plugins.extender.service:Extender._best": "request: choose",
     "scheduler_plugins.framework.shortlist:Shortlist.choose": "request: choose",
     "scheduler_plugins.snapshot.cache:ClusterCache.charge": "charge of the pod in flight",

@@ -30,7 +30,7 @@ from scheduler_plugins.snapshot.ordinary import Prepared
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.steps.formula import Formula, Part
 from scheduler_plugins.steps.in_python import LARGEST_SPAN
-from tests.scheduler_plugins.objects import NOW, Json, World, load_aware, node, node_metric, pod
+from tests.scheduler_plugins.objects import NOW, Json, World, condition, load_aware, node, node_metric, pod
 from tests.scheduler_plugins.quota.objects import quota
 
 NODES = [f"n{number}" for number in range(12)]
@@ -99,6 +99,8 @@ class Twins:
             usage = {"5m0s": {"avg": {"cpu": cpu, "memory": memory}, "stdev": {"cpu": "1", "memory": "1Gi"}}}
             age = lot.choice([0] * 198 + [200, 1000])
             metric = node_metric(name, cpu, memory, updated=-age, aggregated=usage)
+            if lot.random() < 0.03:
+                metric["status"]["conditions"] = [condition(names.CONDITION_MID_DEFICIT, 0)]
             self.cache.put_node_metric(metric)
 
     def pod(self, number: int) -> Json:

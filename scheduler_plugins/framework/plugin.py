@@ -4,8 +4,7 @@ At the extension points, in this order: `PreFilterPlugin`, `FilterPlugin`, `Scor
 `PostFilterPlugin` when no node is left. Beside them: `NodeTable` and `PodAccount` have numbers kept ready per node,
 `StatefulPlugin` keeps state of the cluster, `PodFacts` reads more of a pod than numbers, `LoadAccounting` counts load,
 `Configurable` checks arguments, `ExplainingPlugin` reports its numbers, `OrdinaryPlugin` has formulas,
-`RecognisingPlugin` finds its own
-reasons.
+`RecognisingPlugin` finds its own reasons.
 """
 
 from collections.abc import Mapping, Sequence

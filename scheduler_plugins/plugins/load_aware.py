@@ -23,7 +23,7 @@ from scheduler_plugins.snapshot.ordinary import Prepared
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST
 from scheduler_plugins.snapshot.units import INT64_MAX, Vector, round_half_away
-from scheduler_plugins.steps.formula import Formula
+from scheduler_plugins.steps.formula import NO_GROUP, Formula
 
 NAME: Final = "LoadAwareScheduling"  # how profiles and tables call it
 EXPIRED: Final = "node(s) nodeMetric expired"  # reason for refusing a node whose report is too old
@@ -31,7 +31,6 @@ EXPIRED: Final = "node(s) nodeMetric expired"  # reason for refusing a node whos
 _Statistic: TypeAlias = tuple[str, float]  # an aggregation: its type, and its duration [s]
 
 _PERCENT: Final = 100
-_NONE: Final = -1  # in place of a `Group`: there is no report or no threshold
 _BY_MORE: Final = -2  # in place of a `Group`: that depends on more than the node and the slack
 _DOUBLE_SLACK: Final = 42
 """A percentage of doubles is off by less than 2^-44 in three roundings; this much of the allocatable is 2^-35 %."""
@@ -59,7 +58,7 @@ class LoadAware(LoadAwareArguments):
                 ("scored", np.bool_),  # the same of every resource that weighs in the score, of a node with a report
                 ("aggregated", np.bool_),  # limit and load are of the aggregated group
                 ("by_prod", np.bool_),  # Prod pods have their own thresholds here
-                ("group", np.int8),  # the group that evaluates by the slack, or `_NONE` or `_BY_MORE`
+                ("group", np.int8),  # evaluates by the slack; `NO_GROUP` without report or threshold, or `_BY_MORE`
                 ("load", np.int64, shape),  # measured and expected, that the filter compares
                 ("slack", np.int64, shape),  # how much more passes whatever the filter compares
                 ("spare", np.int64, shape),  # allocatable without the load that the score compares
@@ -112,7 +111,7 @@ class LoadAware(LoadAwareArguments):
         # Without a time no agent has written it. Without a check of the age, its usage counts nevertheless.
         reported = report is not None and (report.update_time is not None or self.filter_expired_node_metrics is False)
         scores = reported and all(map(or_, ledger.measured(scored_statistic), self._weightless))
-        evaluates = int(Group.AGGREGATED if group.filters else Group.USAGE) if reported and any(limits) else _NONE
+        evaluates = int(Group.AGGREGATED if group.filters else Group.USAGE) if reported and any(limits) else NO_GROUP
         record = (
             allocatable,
             tuple([amount if scores and amount else INT64_MAX for amount in allocatable]),
@@ -182,7 +181,7 @@ class LoadAware(LoadAwareArguments):
         refused, groups = np.full(len(nodes), PASSES, np.int64), table["group"][rows]
         # One more than the slack may be half a percent above the threshold, see `ceiling`.
         if groups.min(initial=0) > _BY_MORE and not (landed == left + 1).any():
-            refused[rows] = self._evaluate(groups != _NONE, expired[rows], over[rows], groups)
+            refused[rows] = self._evaluate(groups != NO_GROUP, expired[rows], over[rows], groups)
         else:
             account = self._account(pod, nodes if len(rows) == len(nodes) else nodes.take(rows))
             refused[rows] = self._evaluate(account.checked, account.expired, account.over, account.groups())
@@ -214,7 +213,8 @@ class LoadAware(LoadAwareArguments):
 
     def prepare(self, pod: PodRequest, _nodes: Nodes) -> Prepared:
         """The estimated usage of the pod."""
-        return not pod.of_daemon_set and not (pod.prod and self.score_according_prod_usage) and pod.estimate
+        special = pod.of_daemon_set or (pod.prod and self.score_according_prod_usage)
+        return False if special else pod.estimate
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         return explanation(self, pod, nodes, self._account(pod, nodes), self.score(pod, nodes))

@@ -4,6 +4,7 @@
 import numpy as np
 
 from scheduler_plugins.steps import in_python
+from scheduler_plugins.steps.formula import NO_GROUP
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -22,7 +23,7 @@ cdef extern from *:
 cdef double MAX_SCORE = in_python.MAX_SCORE
 cdef double AVOIDED = in_python.AVOIDED
 cdef int64_t LARGEST_SPAN = in_python.LARGEST_SPAN
-cdef int8_t NONE = -1  # in place of a group, as in plugins/load_aware.py
+cdef int8_t NONE = NO_GROUP
 INTEGERS = np.dtype(np.int64)
 
 cdef void* allocate(size_t size) except NULL:

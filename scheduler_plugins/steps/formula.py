@@ -3,9 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from numpy.typing import NDArray
+
+NO_GROUP: Final = -1  # in the field of `Formula.group`: the node passes, whatever the slack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +24,8 @@ class Formula:
     slack: str = ""  # the amounts that pods in flight and the pod may add: int64, shape (A,)
     group: str = ""
     """The filter, by a number of the node (int8). Above the slack, a node is refused if the number is 0 or more, and
-    passes if it is -1. The node is not ordinary if the number is less, if the result depends on where pods in flight
-    land, or if it is 1 above the slack. Without such a field all pass, and none above the slack is ordinary."""
+    passes if it is `NO_GROUP`. The node is not ordinary if the number is less, if the result depends on where pods in
+    flight land, or if it is 1 above the slack. Without such a field all pass, and none above the slack is ordinary."""
     spare: str = ""
     """The score, by the amounts that are left: int64, shape (A,). Each less the pod's, in percent of the `divisor` and
     truncated, has a mean by `weights`, in which the least of these percents weighs `dominant`."""

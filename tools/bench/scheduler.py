@@ -194,7 +194,7 @@ def _once(cluster: Cluster, which: tuple[int, int, Mode], pods: int, pace: float
     pending = made.pending_pods(pods, scheduler_name())
     if not pace:
         cluster.api.create_all((PATH, pod) for pod in pending)
-    # A collection takes half a second of CPU or more, and a run has one or two: each run begins right after one.
+    # A collection takes 0.4 s of CPU or more, and how many a run has must not depend on the runs before it.
     cluster.api.get(_COLLECT)
     plane = cluster.control_plane
     programs = {"apiserver": plane.apiserver.process, "etcd": plane.etcd.process}
